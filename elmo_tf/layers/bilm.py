@@ -1,0 +1,198 @@
+"""The two LSTM language models of ELMo: one stack reads left to right, the other right to left."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.layers.projected_lstm import ProjectedLstm
+
+DIRECTIONS = ("forward", "backward")
+
+
+class BiLmState(NamedTuple):
+    """State of both stacks: one `LstmState` a layer in each tuple, lowest layer first."""
+
+    forward: tuple[LstmState, ...]
+    backward: tuple[LstmState, ...]
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class BiLm(keras.layers.Layer):
+    """Stacked projected LSTMs in both directions, with residual connections between layers.
+
+    In each direction layer 0 reads the word embeddings and layer k the outputs of layer k - 1.
+    With skip connections the output of each layer but the first is `lstm(x) + x`. In training,
+    dropout falls on the input of every layer (the residual adds the dropped input, as bilm-tf's
+    `DropoutWrapper` around its `ResidualWrapper` does) and on the output of the last layer.
+
+    The layers are the attributes `forward_0`, `forward_1`, ..., `backward_0`, ... .
+
+    Args:
+      num_layers: layers per direction.
+      units, projection_dim, cell_clip, projection_clip: as for `ProjectedLstm`.
+      use_skip_connections: whether layers above the first add their input to their output.
+      dropout: share of values set to zero in training, 0 <= dropout < 1.
+      seed: integer that fixes the initial weights and the dropout masks, or None.
+
+    Call arguments:
+      inputs: `[batch, time, projection_dim]`, the first `lengths` steps of each row real.
+      lengths: int32 `[batch]`.
+      initial_state: `BiLmState`, or None for zeros.
+      return_state: whether the state after each row's last real step is returned as well. The
+        backward state is then the one after the first token, where that direction ends.
+      training: whether dropout is on.
+
+    Returns:
+      A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
+      row's length they hold no meaning. With `return_state`: the list and a `BiLmState`.
+
+    Example:
+      >>> bilm = BiLm(num_layers=2, units=64, projection_dim=16)
+      >>> first, second = bilm(tf.zeros([2, 7, 16]), lengths=tf.constant([7, 3]))
+
+    Reference:
+      Peters et al. 2018, section 3.1, https://arxiv.org/abs/1802.05365.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        units: int,
+        projection_dim: int,
+        use_skip_connections: bool = True,
+        cell_clip: float | None = None,
+        projection_clip: float | None = None,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if num_layers < 1:
+            raise ValueError(f"BiLm: num_layers must be at least 1, got {num_layers}")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"BiLm: dropout must be at least 0 and below 1, got {dropout}")
+        self.num_layers = num_layers
+        self.units = units
+        self.projection_dim = projection_dim
+        self.use_skip_connections = use_skip_connections
+        self.cell_clip = cell_clip
+        self.projection_clip = projection_clip
+        self.dropout = dropout
+        self.seed = seed
+        # One attribute each: tf.train.Checkpoint does not see layers kept in a list.
+        for position, name in enumerate(self._layer_names()):
+            layer = ProjectedLstm(
+                units,
+                projection_dim,
+                cell_clip,
+                projection_clip,
+                seed=None if seed is None else seed + 10 * (position + 1),
+                name=name,
+                dtype=self.dtype_policy,
+            )
+            setattr(self, name, layer)
+
+    def _layer_names(self) -> list[str]:
+        return [f"{way}_{index}" for way in DIRECTIONS for index in range(self.num_layers)]
+
+    def stack(self, direction: str) -> list[ProjectedLstm]:
+        """The layers of "forward" or "backward", lowest first."""
+        return [getattr(self, f"{direction}_{index}") for index in range(self.num_layers)]
+
+    def build(self, inputs_shape) -> None:
+        for name in self._layer_names():
+            getattr(self, name).build(inputs_shape)
+
+    def call(self, inputs, lengths, initial_state=None, return_state=False, training=False):
+        lengths = tf.cast(lengths, tf.int32)
+        state_lengths = lengths if return_state else None
+        seed = self._dropout_seed() if training and self.dropout else None
+        layers, states = {}, {}
+        for direction in DIRECTIONS:
+            # Reversed within its length, a row keeps its padding at the end in both directions,
+            # so no step has to look at a mask (performance.md, point 5).
+            backward = direction == "backward"
+            layers[direction], states[direction] = self.run_direction(
+                direction,
+                tf.reverse_sequence(inputs, lengths, seq_axis=1) if backward else inputs,
+                None if initial_state is None else getattr(initial_state, direction),
+                lengths=state_lengths,
+                training=training,
+                dropout_seed=seed,
+            )
+            if backward:
+                layers[direction] = [
+                    tf.reverse_sequence(output, lengths, seq_axis=1) for output in layers[direction]
+                ]
+        outputs = [tf.concat(pair, axis=-1) for pair in zip(*layers.values(), strict=True)]
+        return (outputs, BiLmState(**states)) if return_state else outputs
+
+    def run_direction(
+        self,
+        direction: str,
+        inputs: tf.Tensor,
+        initial_state: tuple[LstmState, ...] | None = None,
+        lengths: tf.Tensor | None = None,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
+        """Runs one stack over `inputs` in the order given; a language model's windows need this.
+
+        Args:
+          direction: "forward" or "backward".
+          inputs: `[batch, time, projection_dim]`, in reading order of that direction.
+          initial_state: one `LstmState` a layer, or None for zeros.
+          lengths: int32 `[batch]`; where the returned state stops, or None for the last step.
+          training: whether dropout is on (it needs `dropout_seed`).
+          dropout_seed: int32 `[2]`; the same seed gives the same masks.
+
+        Returns:
+          Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
+        """
+        outputs, states = [], []
+        for index, lstm in enumerate(self.stack(direction)):
+            inputs = self._drop(inputs, direction, index, training, dropout_seed)
+            state = None if initial_state is None else initial_state[index]
+            output, state = lstm(inputs, initial_state=state, lengths=lengths, training=training)
+            if self.use_skip_connections and index > 0:
+                output += inputs
+            outputs.append(output)
+            states.append(state)
+            inputs = output
+        outputs[-1] = self._drop(outputs[-1], direction, self.num_layers, training, dropout_seed)
+        return outputs, tuple(states)
+
+    def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
+        """The state before any token, for `batch` rows."""
+        return BiLmState(
+            *(tuple(lstm.zero_state(batch) for lstm in self.stack(way)) for way in DIRECTIONS)
+        )
+
+    def _drop(self, values, direction: str, index: int, training: bool, seed):
+        if not training or not self.dropout:
+            return values
+        if seed is None:
+            raise ValueError("BiLm: dropout in training needs dropout_seed")
+        salt = DIRECTIONS.index(direction) * (self.num_layers + 1) + index
+        seed = tf.random.experimental.stateless_fold_in(seed, salt)
+        return tf.nn.experimental.stateless_dropout(values, self.dropout, seed=seed)
+
+    def _dropout_seed(self) -> tf.Tensor:
+        # A fresh draw for callers that keep no seed of their own (Keras `fit`); the language
+        # model passes one for each step so that a resumed run repeats an unbroken one.
+        return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=self.seed)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "units": self.units,
+            "projection_dim": self.projection_dim,
+            "use_skip_connections": self.use_skip_connections,
+            "cell_clip": self.cell_clip,
+            "projection_clip": self.projection_clip,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }

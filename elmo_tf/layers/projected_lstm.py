@@ -1,0 +1,172 @@
+"""An LSTM whose output is a projection of its hidden vector, with both clips of bilm-tf."""
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers import lstm_scan
+from elmo_tf.layers.lstm_scan import LstmState
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ProjectedLstm(keras.layers.Layer):
+    """LSTM with recurrent projection, cell clip and projection clip.
+
+    For the input x, with the state (h, c):
+
+        i, j, f, o = split(W x + R h + b)                     four blocks of `units` rows each
+        c' = clip(sigmoid(f + 1) * c + sigmoid(i) * tanh(j), cell_clip)
+        h' = clip(P (sigmoid(o) * tanh(c')), projection_clip)
+
+    The order of the gates and the 1 added to the forget gate (it is not part of the bias) are
+    those of TensorFlow 1's `LSTMCell`, so published weights load without arithmetic. As there,
+    an LSTM without a projection has no projection clip. `clip(v, limit)` limits the magnitude.
+
+    Kernels are stored for multiplication from the left: W `[4 * units, input_dim]`,
+    R `[4 * units, projection_dim]`, P `[projection_dim, units]`; see `lstm_scan` for the reason.
+    They start as Glorot uniform draws over the joint matrix `[input_dim + projection_dim,
+    4 * units]`, which is how bilm-tf's graph initialises them; the bias starts at zero.
+
+    Nothing is remembered between calls: pass the returned state back in to continue a sequence.
+
+    Args:
+      units: width of the cell.
+      projection_dim: width of the output; None or `units` means no projection.
+      cell_clip: limit for the cell, or None.
+      projection_clip: limit for the output, or None.
+      seed: integer that fixes the initial weights, or None.
+
+    Call arguments:
+      inputs: `[batch, time, input_dim]`, time at least 1, batch possibly 0.
+      initial_state: `LstmState`, or None for zeros.
+      lengths: int32 `[batch]`, or None. Only the returned state depends on it: it is the one after
+        each row's last real step. Outputs past a row's length have no meaning.
+      training: if True, activations are kept for a cheaper gradient; values are the same.
+
+    Returns:
+      Outputs `[batch, time, projection_dim]` and the last `LstmState`.
+
+    Example:
+      >>> lstm = ProjectedLstm(units=64, projection_dim=16, cell_clip=3.0, projection_clip=3.0)
+      >>> outputs, state = lstm(tf.zeros([2, 7, 16]))     # [2, 7, 16], ([2, 16], [2, 64])
+      >>> outputs, state = lstm(tf.zeros([2, 5, 16]), initial_state=state)
+
+    Reference:
+      Sak et al. 2014, https://arxiv.org/abs/1402.1128 (equations 1 to 6, without peepholes).
+    """
+
+    def __init__(
+        self,
+        units: int,
+        projection_dim: int | None = None,
+        cell_clip: float | None = None,
+        projection_clip: float | None = None,
+        seed: int | None = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"ProjectedLstm: units must be at least 1, got {units}")
+        if projection_dim is not None and not 1 <= projection_dim <= units:
+            raise ValueError(
+                f"ProjectedLstm: projection_dim must be from 1 to units ({units}), "
+                f"got {projection_dim}"
+            )
+        for name, clip in (("cell_clip", cell_clip), ("projection_clip", projection_clip)):
+            if clip is not None and clip <= 0:
+                raise ValueError(f"ProjectedLstm: {name} must be above 0 or None, got {clip}")
+        self.units = units
+        self.projection_dim = units if projection_dim is None else projection_dim
+        self.cell_clip = cell_clip
+        self.projection_clip = projection_clip
+        self.seed = seed
+
+    @property
+    def has_projection(self) -> bool:
+        """Whether the output is narrower than the cell."""
+        return self.projection_dim != self.units
+
+    def build(self, inputs_shape) -> None:
+        input_dim = inputs_shape[-1]
+        limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
+
+        def uniform(limit: float, index: int) -> keras.initializers.Initializer:
+            seed = None if self.seed is None else self.seed + index
+            return keras.initializers.RandomUniform(-limit, limit, seed=seed)
+
+        self.input_kernel = self.add_weight(
+            name="input_kernel",
+            shape=(4 * self.units, input_dim),
+            initializer=uniform(limit, 0),
+        )
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel",
+            shape=(4 * self.units, self.projection_dim),
+            initializer=uniform(limit, 1),
+        )
+        self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
+        self.projection_kernel = None
+        if self.has_projection:
+            self.projection_kernel = self.add_weight(
+                name="projection_kernel",
+                shape=(self.projection_dim, self.units),
+                initializer=uniform((6.0 / (self.projection_dim + self.units)) ** 0.5, 2),
+            )
+
+    def call(self, inputs, initial_state=None, lengths=None, training=False):
+        batch = tf.shape(inputs)[0]
+        if initial_state is None:
+            initial_state = self.zero_state(batch)
+        hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
+        recurrence = lstm_scan.Recurrence(
+            tf.convert_to_tensor(self.recurrent_kernel),
+            tf.convert_to_tensor(self.projection_kernel) if self.has_projection else None,
+            self.cell_clip,
+            self.projection_clip,
+        )
+        input_gates = self._input_gates(inputs)
+        if training and lengths is None:
+            results = lstm_scan.scan_with_saved_gates(input_gates, hidden, cell, recurrence)
+        else:
+            results = lstm_scan.scan(input_gates, hidden, cell, recurrence, lengths)
+        outputs, hidden, cell = results
+        outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
+        return outputs, LstmState(tf.transpose(hidden), tf.transpose(cell))
+
+    def zero_state(self, batch: int | tf.Tensor) -> LstmState:
+        """The state before the first step: zeros for `batch` rows."""
+        dtype = self.compute_dtype
+        return LstmState(
+            tf.zeros([batch, self.projection_dim], dtype), tf.zeros([batch, self.units], dtype)
+        )
+
+    def _input_gates(self, inputs: tf.Tensor) -> tf.Tensor:
+        """W x + b for all steps at once: `[batch, time, input_dim]` to `[time, 4 * units, batch]`.
+
+        One large product and one transposition; a product per step, batched or not, was slower at
+        every size (performance.md, point 2).
+        """
+        batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
+        flat = tf.reshape(tf.transpose(inputs, [1, 0, 2]), [-1, inputs.shape[-1]])
+        gates = tf.matmul(flat, tf.convert_to_tensor(self.input_kernel), transpose_b=True)
+        gates = tf.nn.bias_add(gates, tf.convert_to_tensor(self.bias))
+        gates = tf.reshape(gates, [num_steps, batch, 4 * self.units])
+        return tf.transpose(gates, [0, 2, 1])
+
+    def compute_output_spec(self, inputs, initial_state=None, lengths=None, training=False):
+        batch, num_steps = inputs.shape[0], inputs.shape[1]
+
+        def tensor(*shape):
+            return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+        state = LstmState(tensor(batch, self.projection_dim), tensor(batch, self.units))
+        return tensor(batch, num_steps, self.projection_dim), state
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "projection_dim": self.projection_dim,
+            "cell_clip": self.cell_clip,
+            "projection_clip": self.projection_clip,
+            "seed": self.seed,
+        }

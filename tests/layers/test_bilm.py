@@ -1,0 +1,166 @@
+"""BiLm against its single layers: residuals, reversal, state and dropout."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers.bilm import BiLm, BiLmState
+
+UNITS, DIM, BATCH, TIME = 7, 5, 4, 6
+LENGTHS = np.array([6, 3, 1, 5], np.int32)
+
+
+def make(num_layers=3, **options):
+    bilm = BiLm(num_layers, UNITS, DIM, seed=1, **options)
+    bilm.build((None, None, DIM))
+    rng = np.random.default_rng(num_layers)
+    for variable in bilm.weights:
+        variable.assign(rng.normal(size=variable.shape, scale=0.7))
+    return bilm
+
+
+def draw(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def one_row(bilm, direction, inputs):
+    """A row alone, [time, dim]: outputs of each layer and last states, by the layers themselves."""
+    outputs, states = [], []
+    inputs = inputs[::-1] if direction == "backward" else inputs
+    for index, lstm in enumerate(bilm.stack(direction)):
+        output, state = lstm(inputs[np.newaxis])
+        output = output.numpy()[0]
+        if bilm.use_skip_connections and index:
+            output = output + inputs
+        inputs = output
+        outputs.append(output[::-1] if direction == "backward" else output)
+        states.append(state)
+    return outputs, states
+
+
+@pytest.mark.parametrize(
+    "num_layers,skip,in_graph", itertools.product([1, 3], [False, True], [False, True])
+)
+def test_equals_each_row_alone(num_layers, skip, in_graph):
+    bilm = make(num_layers, use_skip_connections=skip, cell_clip=0.8, projection_clip=0.6)
+    inputs = draw(BATCH, TIME, DIM)
+    call = tf.function(bilm) if in_graph else bilm
+    outputs = call(inputs, lengths=LENGTHS)
+    with_state, state = bilm(inputs, lengths=LENGTHS, return_state=True)
+    assert len(outputs) == len(with_state) == num_layers
+    for row, length in enumerate(LENGTHS):
+        for way, (direction, half) in enumerate(
+            [("forward", slice(0, DIM)), ("backward", slice(DIM, 2 * DIM))]
+        ):
+            expected, states = one_row(bilm, direction, inputs[row, :length])
+            for layer in range(num_layers):
+                got = outputs[layer][row, :length, half]
+                np.testing.assert_allclose(got, expected[layer], atol=2e-6)
+                got = with_state[layer][row, :length, half]
+                np.testing.assert_allclose(got, expected[layer], atol=2e-6)
+                for ours, theirs in zip(state[way][layer], states[layer], strict=True):
+                    np.testing.assert_allclose(ours[row], theirs[0], atol=2e-6)
+
+
+def test_padding_never_moves_a_real_position():
+    bilm = make()
+    inputs = draw(BATCH, TIME, DIM)
+    garbage = inputs.copy()
+    for row, length in enumerate(LENGTHS):
+        garbage[row, length:] = 1e6
+    for clean, dirty in zip(
+        bilm(inputs, lengths=LENGTHS), bilm(garbage, lengths=LENGTHS), strict=True
+    ):
+        for row, length in enumerate(LENGTHS):
+            np.testing.assert_array_equal(clean[row, :length], dirty[row, :length])
+
+
+def test_state_continues_forward_and_backward_windows():
+    bilm = make()
+    inputs = draw(BATCH, TIME, DIM)
+    for direction in ("forward", "backward"):
+        whole, last = bilm.run_direction(direction, inputs)
+        first, state = bilm.run_direction(direction, inputs[:, :4])
+        second, state = bilm.run_direction(direction, inputs[:, 4:], state)
+        for layer in range(3):
+            joined = np.concatenate([first[layer], second[layer]], axis=1)
+            np.testing.assert_allclose(joined, whole[layer], atol=2e-6)
+            np.testing.assert_allclose(state[layer].cell, last[layer].cell, atol=2e-6)
+
+
+def test_zero_state_is_the_default():
+    bilm = make(2)
+    inputs = draw(BATCH, TIME, DIM)
+    state = bilm.zero_state(BATCH)
+    assert isinstance(state, BiLmState) and len(state.backward) == 2
+    given = bilm(inputs, lengths=LENGTHS, initial_state=state)
+    for a, b in zip(given, bilm(inputs, lengths=LENGTHS), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_dropout_falls_on_inputs_and_last_output_and_follows_its_seed():
+    bilm = make(2, dropout=0.4)
+    # Ones through a cell of zero weights: only what the residual adds is seen.
+    for variable in bilm.weights:
+        variable.assign(np.zeros(variable.shape))
+    inputs = np.ones([50, 40, DIM], np.float32)
+    seed = tf.constant([3, 4])
+
+    def run(seed, training=True):
+        return bilm.run_direction("forward", inputs, training=training, dropout_seed=seed)[0]
+
+    first, second = (output.numpy() for output in run(seed))
+    assert not first.any()  # the lower layer of zero weights outputs zeros, dropped or not
+    np.testing.assert_array_equal(second, 0)
+    # Now a first layer that passes something on, for the residual of the second to add.
+    bilm.forward_0.bias.assign(np.ones(4 * UNITS))
+    bilm.forward_0.projection_kernel.assign(np.ones([DIM, UNITS]))
+    first, second = (output.numpy() for output in run(seed))
+    assert (first != 0).all()
+    kept = second != 0
+    assert abs(kept.mean() - 0.6**2) < 0.01, "two masks: the layer's input, then the output"
+    np.testing.assert_allclose(second[kept], first[kept] / 0.6**2, rtol=1e-5)
+    np.testing.assert_array_equal(second, run(seed)[1])
+    assert not np.array_equal(second, run(tf.constant([3, 5]))[1])
+    np.testing.assert_array_equal(run(seed, training=False)[1], first)
+
+
+def test_dropout_without_a_seed_is_an_error_for_windows_and_drawn_for_sentences():
+    bilm = make(2, dropout=0.4)
+    inputs = draw(BATCH, TIME, DIM)
+    with pytest.raises(ValueError, match="needs dropout_seed"):
+        bilm.run_direction("forward", inputs, training=True)
+    one = bilm(inputs, lengths=LENGTHS, training=True)[-1].numpy()
+    other = bilm(inputs, lengths=LENGTHS, training=True)[-1].numpy()
+    assert not np.array_equal(one, other)
+
+
+def test_checkpoint_holds_every_variable(tmp_path):
+    bilm = make(3)
+    path = tf.train.Checkpoint(bilm=bilm).save(str(tmp_path / "c"))
+    names = [n for n, _ in tf.train.list_variables(path)]
+    saved = [n for n in names if "save_counter" not in n and "VARIABLE_VALUE" in n]
+    assert len(saved) == len(bilm.weights) == 2 * 3 * 4
+
+
+def test_config_round_trip_and_symbolic_call():
+    bilm = BiLm(2, 7, 5, False, 0.5, 0.25, 0.1, seed=4, name="readers")
+    copy = BiLm.from_config(bilm.get_config())
+    assert copy.get_config() == bilm.get_config()
+    outputs = bilm(keras.Input((None, 5)), lengths=keras.Input((), dtype="int32"))
+    assert [output.shape for output in outputs] == [(None, None, 10)] * 2
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BiLm(**{"num_layers": 2, "units": 7, "projection_dim": 5, **arguments})

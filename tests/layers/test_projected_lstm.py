@@ -1,0 +1,193 @@
+"""ProjectedLstm against NumPy, and its hand-written gradient against TensorFlow's."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers.projected_lstm import LstmState, ProjectedLstm
+
+BATCH, TIME, INPUT_DIM, UNITS, PROJECTION_DIM = 3, 5, 4, 7, 6
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def clip(x, limit):
+    return x if limit is None else np.clip(x, -limit, limit)
+
+
+def numpy_lstm(layer, inputs, hidden, cell):
+    """The equations of the class docstring, batch-major, in float64."""
+    w, r, b = (
+        v.numpy().astype(np.float64) for v in (layer.input_kernel, layer.recurrent_kernel, layer.bias)
+    )
+    outputs = []
+    for x in inputs.transpose(1, 0, 2).astype(np.float64):
+        i, j, f, o = np.split(x @ w.T + hidden @ r.T + b, 4, axis=1)
+        cell = clip(sigmoid(f + 1) * cell + sigmoid(i) * np.tanh(j), layer.cell_clip)
+        hidden = sigmoid(o) * np.tanh(cell)
+        if layer.has_projection:
+            hidden = hidden @ layer.projection_kernel.numpy().T.astype(np.float64)
+            hidden = clip(hidden, layer.projection_clip)
+        outputs.append(hidden)
+    return np.stack(outputs, axis=1), hidden, cell
+
+
+def make(projection_dim=PROJECTION_DIM, cell_clip=None, projection_clip=None, input_dim=INPUT_DIM):
+    layer = ProjectedLstm(UNITS, projection_dim, cell_clip, projection_clip, seed=3)
+    layer.build((None, None, input_dim))
+    rng = np.random.default_rng(5)
+    for variable in layer.weights:  # larger than at the start, so that clips and gates matter
+        variable.assign(rng.normal(size=variable.shape, scale=0.8))
+    return layer
+
+
+def draw(*shape, scale=1.0):
+    return np.random.default_rng(sum(shape)).normal(size=shape, scale=scale).astype(np.float32)
+
+
+OPTIONS = list(itertools.product([PROJECTION_DIM, None], [None, 0.3], [None, 0.2]))
+
+
+@pytest.mark.parametrize("projection_dim,cell_clip,projection_clip", OPTIONS)
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_equals_numpy(projection_dim, cell_clip, projection_clip, in_graph, training):
+    layer = make(projection_dim, cell_clip, projection_clip)
+    inputs = draw(BATCH, TIME, INPUT_DIM)
+    state = LstmState(draw(BATCH, layer.projection_dim, scale=0.1), draw(BATCH, UNITS, scale=0.2))
+    call = tf.function(layer) if in_graph else layer
+    outputs, last = call(inputs, initial_state=state, training=training)
+    expected, hidden, cell = numpy_lstm(layer, inputs, *state)
+    np.testing.assert_allclose(outputs, expected, atol=2e-6)
+    np.testing.assert_allclose(last.hidden, hidden, atol=2e-6)
+    np.testing.assert_allclose(last.cell, cell, atol=2e-6)
+    if cell_clip is not None:
+        assert np.abs(last.cell).max() == np.float32(cell_clip), "the clip was never reached"
+
+
+def test_without_a_projection_the_projection_clip_does_nothing():
+    inputs = draw(BATCH, TIME, INPUT_DIM)
+    with_clip, _ = make(None, None, 0.01)(inputs)
+    without, _ = make(None, None, None)(inputs)
+    np.testing.assert_array_equal(with_clip, without)
+
+
+def test_state_continues_a_sequence():
+    layer = make(cell_clip=0.9, projection_clip=0.9)
+    inputs = draw(BATCH, TIME, INPUT_DIM)
+    whole, whole_state = layer(inputs)
+    first, state = layer(inputs[:, :2])
+    second, state = layer(inputs[:, 2:], initial_state=state)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), whole, atol=1e-6)
+    np.testing.assert_allclose(state.cell, whole_state.cell, atol=1e-6)
+    np.testing.assert_allclose(state.hidden, whole_state.hidden, atol=1e-6)
+
+
+def test_state_stops_at_each_length():
+    layer = make(cell_clip=0.9, projection_clip=0.9)
+    inputs = draw(4, TIME, INPUT_DIM)
+    lengths = np.array([5, 0, 1, 3], np.int32)
+    start = LstmState(draw(4, PROJECTION_DIM), draw(4, UNITS))
+    outputs, state = layer(inputs, initial_state=start, lengths=lengths)
+    for row, length in enumerate(lengths):
+        one = LstmState(start.hidden[row : row + 1], start.cell[row : row + 1])
+        expected, hidden, cell = numpy_lstm(layer, inputs[row : row + 1, :length], *one) if (
+            length
+        ) else (np.zeros([1, 0, PROJECTION_DIM]), *one)
+        np.testing.assert_allclose(outputs[row : row + 1, :length], expected, atol=2e-6)
+        np.testing.assert_allclose(state.hidden[row : row + 1], hidden, atol=2e-6)
+        np.testing.assert_allclose(state.cell[row : row + 1], cell, atol=2e-6)
+
+
+@pytest.mark.parametrize("projection_dim,cell_clip,projection_clip", OPTIONS)
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_saved_gates_give_the_gradient_of_the_plain_loop(
+    projection_dim, cell_clip, projection_clip, in_graph
+):
+    layer = make(projection_dim, cell_clip, projection_clip)
+    inputs = tf.constant(draw(BATCH, TIME, INPUT_DIM))
+    start = LstmState(
+        tf.constant(draw(BATCH, layer.projection_dim, scale=0.1)),
+        tf.constant(draw(BATCH, UNITS, scale=0.1)),
+    )
+    weighting = tf.constant(draw(BATCH, TIME, layer.projection_dim))
+    sources = [inputs, *start, *(v.value for v in layer.trainable_variables)]
+
+    def gradients(training):
+        with tf.GradientTape() as tape:
+            tape.watch(sources[:3])
+            outputs, state = layer(inputs, initial_state=start, training=training)
+            loss = tf.reduce_sum(outputs * weighting) + tf.reduce_sum(state.cell * 0.7)
+            loss += tf.reduce_sum(tf.square(state.hidden))
+        return tape.gradient(loss, sources)
+
+    if in_graph:
+        gradients = tf.function(gradients)
+    plain, saved = gradients(False), gradients(True)
+    assert len(plain) == len(saved) == (7 if layer.has_projection else 6)
+    for source, expected, actual in zip(sources, plain, saved, strict=True):
+        assert float(tf.reduce_max(tf.abs(expected))) > 1e-3, f"nothing tested: {source.shape}"
+        np.testing.assert_allclose(actual, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_one_trace_serves_every_shape_even_empty_ones():
+    layer = make()
+    call = tf.function(layer, input_signature=[tf.TensorSpec([None, None, INPUT_DIM])])
+    for batch, time in [(1, 1), (3, 5), (0, 4)]:
+        outputs, state = call(draw(batch, time, INPUT_DIM))
+        assert outputs.shape == (batch, time, PROJECTION_DIM)
+        assert state.hidden.shape == (batch, PROJECTION_DIM)
+        assert state.cell.shape == (batch, UNITS)
+    assert call.experimental_get_tracing_count() == 1
+
+
+def test_initial_weights_have_the_range_of_the_joint_kernel_and_follow_the_seed():
+    first, second, other = (ProjectedLstm(UNITS, PROJECTION_DIM, seed=s) for s in (1, 1, 2))
+    for layer in (first, second, other):
+        layer.build((None, None, 50))
+    limit = np.sqrt(6 / (50 + PROJECTION_DIM + 4 * UNITS))
+    kernel = first.input_kernel.numpy()
+    assert 0.95 * limit < np.abs(kernel).max() <= limit
+    np.testing.assert_array_equal(kernel, second.input_kernel)
+    assert not np.allclose(kernel, other.input_kernel)
+    assert not first.bias.numpy().any()
+
+
+def test_config_round_trip_and_symbolic_shapes():
+    layer = ProjectedLstm(7, 6, 0.5, 0.25, seed=9, name="reader")
+    copy = ProjectedLstm.from_config(layer.get_config())
+    assert copy.get_config() == layer.get_config()
+    outputs, state = layer(keras.Input((None, 4)))
+    assert outputs.shape == (None, None, 6)
+    assert state.hidden.shape == (None, 6) and state.cell.shape == (None, 7)
+
+
+def test_checkpoint_holds_every_variable(tmp_path):
+    layer = make()
+    path = tf.train.Checkpoint(layer=layer).save(str(tmp_path / "c"))
+    saved = [n for n, _ in tf.train.list_variables(path) if "save_counter" not in n and "VARIABLE_VALUE" in n]
+    assert len(saved) == len(layer.weights) == 4
+    copy = ProjectedLstm(UNITS, PROJECTION_DIM)
+    copy.build((None, None, INPUT_DIM))
+    tf.train.Checkpoint(layer=copy).restore(path).assert_existing_objects_matched()
+    for ours, theirs in zip(layer.weights, copy.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"units": 0}, "units must be at least 1, got 0"),
+        ({"units": 4, "projection_dim": 5}, r"projection_dim must be from 1 to units \(4\), got 5"),
+        ({"units": 4, "cell_clip": 0.0}, "cell_clip must be above 0 or None, got 0.0"),
+        ({"units": 4, "projection_clip": -1.0}, "projection_clip must be above 0 or None"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ProjectedLstm(**arguments)
