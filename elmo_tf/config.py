@@ -1,0 +1,274 @@
+"""What a model and a training run look like: frozen dataclasses, checked when they are made.
+
+`ElmoConfig` reads and writes `options.json` as bilm-tf and AllenNLP know it; `TrainingConfig` is
+ours alone. Every field is declared once, in this file, with its default, its key in
+`options.json` and the check it must pass, so nothing after this file has to doubt a value.
+
+  config = ElmoConfig.from_file("options.json")
+  config = ElmoConfig.from_size("small")
+  config.lstm.projection_dim  # 128
+
+Standard library only: `--help` and the checking of flags must not wait for TensorFlow.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+from elmo_tf import checks, files
+from elmo_tf.errors import InputError
+
+DEFAULT_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+
+
+@dataclasses.dataclass(frozen=True)
+class CharCnnConfig:
+    """The character CNN that makes a vector of each token (Kim et al., arXiv:1508.06615).
+
+    Attributes:
+      embedding_dim: width of a character's vector.
+      filters: pairs (width in characters, number of filters).
+      num_highway_layers: highway layers over all filters, 0 for none.
+      max_characters_per_token: positions for a token's bytes with its two word marks.
+      activation: "relu" or "tanh", after the maximum over positions.
+    """
+
+    embedding_dim: int = checks.field(16, checks.integer(minimum=1), "embedding.dim")
+    filters: tuple[tuple[int, int], ...] = checks.field(DEFAULT_FILTERS, checks.filters, "filters")
+    num_highway_layers: int = checks.field(
+        2, checks.integer(minimum=0), "n_highway", absent=0, null_is_absent=True
+    )
+    max_characters_per_token: int = checks.field(
+        50, checks.integer(minimum=3), "max_characters_per_token"
+    )
+    activation: str = checks.field("relu", checks.one_of("relu", "tanh"), "activation")
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, "char_cnn.")
+        if self.max_characters_per_token < self.widest_filter:
+            raise InputError(
+                "char_cnn.max_characters_per_token must be an integer >= "
+                f"{self.widest_filter} (the widest of char_cnn.filters), got "
+                f"{self.max_characters_per_token}"
+            )
+
+    @property
+    def num_filters(self) -> int:
+        """All filters of all widths together."""
+        return sum(count for _, count in self.filters)
+
+    @property
+    def widest_filter(self) -> int:
+        """The greatest filter width, in characters."""
+        return max(width for width, _ in self.filters)
+
+
+@dataclasses.dataclass(frozen=True)
+class LstmConfig:
+    """The two stacks of LSTM layers with projection (Sak et al., arXiv:1402.1128).
+
+    Attributes:
+      dim: units of a layer (the size of its cell).
+      projection_dim: width of a layer's output, and of a token's vector. Equal to `dim`, the
+        layers have no projection.
+      num_layers: layers in each direction.
+      use_skip_connections: whether layers from the second on add their input to their output.
+      cell_clip: the cell is kept within [-cell_clip, cell_clip]; None for no clip.
+      projection_clip: the same for the projected output.
+    """
+
+    dim: int = checks.field(4096, checks.integer(minimum=1), "dim")
+    projection_dim: int = checks.field(512, checks.integer(minimum=1), "projection_dim")
+    num_layers: int = checks.field(2, checks.integer(minimum=1), "n_layers", absent=1)
+    use_skip_connections: bool = checks.field(
+        True, checks.boolean, "use_skip_connections", absent=False, null_is_absent=True
+    )
+    cell_clip: float | None = checks.field(
+        3.0, checks.optional(checks.positive_number), "cell_clip", absent=None
+    )
+    projection_clip: float | None = checks.field(
+        3.0, checks.optional(checks.positive_number), "proj_clip", absent=None
+    )
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, "lstm.")
+        if self.projection_dim > self.dim:
+            raise InputError(
+                f"lstm.projection_dim must be an integer from 1 to {self.dim} (lstm.dim), "
+                f"got {self.projection_dim}"
+            )
+
+    @property
+    def has_projection(self) -> bool:
+        """Whether a layer's output is projected down from its cell."""
+        return self.dim != self.projection_dim
+
+
+@dataclasses.dataclass(frozen=True)
+class ElmoConfig:
+    """A whole biLM: everything `options.json` says of it."""
+
+    char_cnn: CharCnnConfig = CharCnnConfig()
+    lstm: LstmConfig = LstmConfig()
+
+    def __post_init__(self) -> None:
+        for name, kind in (("char_cnn", CharCnnConfig), ("lstm", LstmConfig)):
+            if not isinstance(getattr(self, name), kind):
+                raise checks.refusal(name, f"a {kind.__name__}", getattr(self, name))
+        if self.char_cnn.num_filters < self.lstm.projection_dim:
+            raise InputError(
+                f"char_cnn.filters must hold at least {self.lstm.projection_dim} filters in all "
+                "(lstm.projection_dim; the published format only projects down), got "
+                f"{self.char_cnn.num_filters}"
+            )
+
+    @classmethod
+    def from_size(cls, name: str) -> Self:
+        """The configuration of a size by its published name; see `SIZES`."""
+        return SIZES[checks.one_of(*SIZES)(name, "size")]
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> Self:
+        """Reads an `options.json`.
+
+        Raises:
+          InputError: the file can't be read or parsed, or as `from_options`.
+        """
+        return cls.from_options(files.read_json(path), str(path))
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], source: str = "options.json") -> Self:
+        """Builds a configuration from parsed options, of inference or of training.
+
+        Keys that do not shape the model (`dropout`, `n_tokens_vocab`, ...) are left aside.
+
+        Args:
+          options: the parsed JSON object.
+          source: the file name to show in errors.
+
+        Raises:
+          InputError: a key is missing, of the wrong type or out of its range. The message names
+            the key, what is allowed and what came.
+        """
+        try:
+            _check_kind_of_model(checks.mapping(options, "the options"))
+            return cls(
+                checks.read_section(CharCnnConfig, options, "char_cnn"),
+                checks.read_section(LstmConfig, options, "lstm"),
+            )
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+
+    def to_options(self) -> dict[str, Any]:
+        """The object to write as `options.json`; bilm-tf and AllenNLP read it unchanged."""
+        char_cnn = checks.write_section(self.char_cnn)
+        # 261 rows are in the weight file, one more is made for padding: inference counts both.
+        char_cnn["n_characters"] = 262
+        return {"lstm": checks.write_section(self.lstm), "char_cnn": char_cnn}
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes `options.json`, whole or not at all."""
+        files.write_json(path, self.to_options())
+
+
+def _check_kind_of_model(options: Mapping[str, Any]) -> None:
+    if "char_cnn" not in options:
+        raise InputError(
+            "char_cnn is missing: a model with word input (bilm-tf's `embedding`) can't be read, "
+            "only one with character input"
+        )
+    if options.get("bidirectional", True) is not True:
+        raise checks.refusal("bidirectional", "true, or left out", options["bidirectional"])
+    char_cnn = checks.mapping(options["char_cnn"], "char_cnn")
+    if "n_characters" in char_cnn:
+        # bilm-tf wants 261 while training and 262 afterwards, for the same weights.
+        checks.one_of(261, 262)(char_cnn["n_characters"], "char_cnn.n_characters")
+
+
+def _published_size(dim: int, projection_dim: int, num_highway_layers: int) -> ElmoConfig:
+    return ElmoConfig(
+        CharCnnConfig(num_highway_layers=num_highway_layers),
+        LstmConfig(dim=dim, projection_dim=projection_dim),
+    )
+
+
+SIZES: Mapping[str, ElmoConfig] = {
+    "tiny": ElmoConfig(
+        CharCnnConfig(filters=((1, 16), (2, 16), (3, 32), (4, 64), (5, 128)), num_highway_layers=1),
+        LstmConfig(dim=256, projection_dim=64),
+    ),
+    "small": _published_size(1024, 128, num_highway_layers=1),
+    "medium": _published_size(2048, 256, num_highway_layers=1),
+    "original": _published_size(4096, 512, num_highway_layers=2),
+    "original_5.5b": _published_size(4096, 512, num_highway_layers=2),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """How a run trains; the defaults are those of bilm-tf's published runs.
+
+    Attributes:
+      batch_size: streams of text read side by side, in each direction.
+      unroll_steps: tokens of each stream in one step.
+      num_epochs: passes over the training files.
+      max_steps: the run also ends after so many steps; None for no such limit.
+      learning_rate: of Adagrad.
+      initial_accumulator: what Adagrad's sums of squared gradients start from.
+      clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
+        for no clip.
+      dropout: share of values dropped at the input of each LSTM layer and at the output.
+      num_negative_samples: words drawn per step for the sampled softmax; 0 for the full softmax.
+      seed: of the weights, of dropout, of the samples and of the order of sentences.
+      shuffle_buffer: sentences to shuffle among; 0 reads files in order.
+      tokenizer: how raw text is cut into tokens.
+      normalize: Unicode normalisation of raw text.
+      steps_per_report: steps from one printed line to the next.
+      steps_per_checkpoint: steps from one checkpoint to the next.
+      steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
+        epoch's end.
+      num_checkpoints_kept: older ones are deleted.
+    """
+
+    batch_size: int = checks.field(128, checks.integer(minimum=1))
+    unroll_steps: int = checks.field(20, checks.integer(minimum=1))
+    num_epochs: int = checks.field(10, checks.integer(minimum=1))
+    max_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
+    learning_rate: float = checks.field(0.2, checks.positive_number)
+    initial_accumulator: float = checks.field(1.0, checks.positive_number)
+    clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
+    dropout: float = checks.field(0.1, checks.share)
+    num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
+    seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
+    shuffle_buffer: int = checks.field(0, checks.integer(minimum=0))
+    tokenizer: str = checks.field("whitespace", checks.text)
+    normalize: str = checks.field("none", checks.one_of("none", "nfc", "nfkc"))
+    steps_per_report: int = checks.field(100, checks.integer(minimum=1))
+    steps_per_checkpoint: int = checks.field(1000, checks.integer(minimum=1))
+    steps_per_evaluation: int | None = checks.field(
+        None, checks.optional(checks.integer(minimum=1))
+    )
+    num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=1))
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, "")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str = "training.json") -> Self:
+        """Builds a configuration from what `to_dict` gave; keys left out take their defaults.
+
+        Raises:
+          InputError: an unknown key, or a value of the wrong type or out of its range.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        try:
+            for key in checks.mapping(values, "the training options"):
+                checks.one_of(*known)(key, "a key")
+            return cls(**values)
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON values; `from_dict` gives an equal configuration back."""
+        return dataclasses.asdict(self)

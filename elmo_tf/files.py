@@ -1,0 +1,94 @@
+"""Files that are either whole or absent, and JSON read with errors that name the line.
+
+Standard library only: the configuration and every command build on it.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from elmo_tf.errors import InputError
+
+
+@contextlib.contextmanager
+def write_atomically(path: str | os.PathLike) -> Iterator[str]:
+    """Yields a path to write to; the file moves to `path` when the block ends without an error.
+
+    The temporary file lies in the target's own directory, because a move is only atomic within
+    one file system. It is on the disk before it is moved, so not even a power cut leaves half a
+    file under the final name. When the block fails, the temporary file is removed and what
+    `path` held before stays.
+
+    Raises:
+      InputError: `path` is a directory, or the directory it should lie in does not exist.
+    """
+    # A link is written through, as an ordinary open would do.
+    target = os.path.realpath(os.path.expanduser(path))
+    directory, name = os.path.split(target)
+    if os.path.isdir(target):
+        raise InputError(f"{path}: is a directory, not a file to write to")
+    if not os.path.isdir(directory):
+        raise InputError(f"{path}: the directory {directory} does not exist")
+    temporary = os.path.join(directory, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+        _flush_to_disk(temporary)
+        os.replace(temporary, target)
+    except BaseException:  # an interrupt too must not leave the temporary file behind
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _flush_to_disk(path: str) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """Reads a JSON object from a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+      InputError: the file is missing or unreadable, is not UTF-8, is not JSON (the message gives
+        line and column), or holds something other than an object.
+    """
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return parse_json(content, str(path))
+
+
+def parse_json(content: bytes, source: str) -> dict[str, Any]:
+    """Parses the bytes of a JSON object; `source` is the file name to show in errors.
+
+    Raises:
+      InputError: as `read_json`.
+    """
+    try:
+        value = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{source}:{line}: is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}"
+        ) from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source}:{error.lineno}: is not JSON: {error.msg} (column {error.colno})"
+        ) from error
+    except (ValueError, RecursionError) as error:  # numbers or nesting beyond Python's limits
+        raise InputError(f"{source}: is not JSON that can be read: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{source}: must hold a JSON object {{...}}, got {type(value).__name__}")
+    return value
+
+
+def write_json(path: str | os.PathLike, value: Mapping[str, Any]) -> None:
+    """Writes `value` as indented JSON, whole or not at all; see `write_atomically`."""
+    text = json.dumps(value, indent=2) + "\n"
+    with write_atomically(path) as temporary, open(temporary, "x", encoding="ascii") as file:
+        file.write(text)
