@@ -1,0 +1,206 @@
+"""Tokens to character ids: the one place that knows the special codes and the shift by one.
+
+A token is its UTF-8 bytes. A row of `max_characters` ids stands for it:
+
+    BEGIN_WORD, byte + 1, byte + 1, ..., END_WORD, FILLER, FILLER, ...
+
+Only the first `max_characters - 2` bytes are kept, even where that cuts a character. Ids are
+already shifted: 0 is padding and means "no token here"; bytes are 1..256. The tokens `<S>` and
+`</S>` are not spelled out but stand for the sentence's boundaries, by one code in place of the
+bytes. This is the encoding of the published models (Peters et al., 2018, "Deep contextualized
+word representations", and Jozefowicz et al., 2016, for the character input).
+
+The encoding is written twice, in NumPy for Python lists and in TensorFlow for the graph, with the
+same steps in the same order. `tensorflow` is imported only by the graph's half, so that data
+preparation does not wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from elmo_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+PADDING = 0
+BEGIN_SENTENCE = 257
+END_SENTENCE = 258
+BEGIN_WORD = 259
+END_WORD = 260
+FILLER = 261
+NUM_CHARACTERS = 261  # ids that have an embedding: 1..261, all but padding
+
+BEGIN_TOKEN = b"<S>"
+END_TOKEN = b"</S>"
+
+DEFAULT_MAX_CHARACTERS = 50  # of every published model
+MIN_MAX_CHARACTERS = 3  # the two marks and one byte
+
+_BYTE_SHIFT = 1
+# Surrogates that stand for no byte: what is left when those of "surrogateescape" are taken away.
+_SURROGATE_WITHOUT_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def token_bytes(token: str | bytes) -> bytes:
+    """The bytes that `token` is encoded from, and that a graph must be fed.
+
+    `bytes` pass unchanged. A `str` becomes UTF-8; a surrogate that Python's "surrogateescape" made
+    from an undecodable byte becomes that byte again, so text read that way loses nothing. Any other
+    lone surrogate has no UTF-8 form and is left out, as the published encoders do.
+    TensorFlow refuses both kinds, hence give it these bytes and not the `str`.
+    """
+    if isinstance(token, bytes):
+        return token
+    _check_token(token, "token")
+    try:
+        return token.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return _SURROGATE_WITHOUT_BYTE.sub("", token).encode("utf-8", "surrogateescape")
+
+
+def encode_token(token: str | bytes, max_characters: int = DEFAULT_MAX_CHARACTERS) -> np.ndarray:
+    """Encodes one token as `int32 [max_characters]`."""
+    _check_max_characters(max_characters)
+    return _encode_rows([token_bytes(token)], max_characters)[0]
+
+
+def batch_to_ids(
+    sentences: Sequence[Sequence[str | bytes]], max_characters: int = DEFAULT_MAX_CHARACTERS
+) -> np.ndarray:
+    """Encodes tokenized sentences as one array, padded at the end with zeros.
+
+    Sentence boundaries are not added: the encoder adds its own.
+
+    Args:
+      sentences: a list of lists of tokens, `str` or `bytes`. Lengths may differ and may be 0.
+      max_characters: ids per token, `max_characters_per_token` of the model; at least 3.
+
+    Returns:
+      `int32 [batch, max_tokens, max_characters]`; `[0, 0, max_characters]` for no sentences.
+
+    Raises:
+      InputError: a sentence is a string and not a list of tokens, or a token is not a string.
+
+    Example:
+      >>> batch_to_ids([["First", "sentence", "."], ["Another", "."]]).shape
+      (2, 3, 50)
+    """
+    _check_max_characters(max_characters)
+    row_of_token: dict[bytes, int] = {}
+    lengths, rows = [], []
+    for i, tokens in enumerate(_as_list(sentences, "sentences", "token lists")):
+        tokens = _as_list(tokens, f"sentences[{i}]", "tokens")
+        lengths.append(len(tokens))
+        for j, token in enumerate(tokens):
+            _check_token(token, f"sentences[{i}][{j}]")
+            rows.append(row_of_token.setdefault(token_bytes(token), len(row_of_token)))
+    characters = _encode_rows(list(row_of_token), max_characters)  # [distinct, max_characters]
+
+    lengths = np.asarray(lengths, dtype=np.int64)
+    max_tokens = int(lengths.max(initial=0))
+    is_token = np.arange(max_tokens) < lengths[:, np.newaxis]  # [batch, max_tokens]
+    ids = np.full((len(lengths), max_tokens, max_characters), PADDING, dtype=np.int32)
+    ids[is_token] = characters[np.asarray(rows, dtype=np.int64)]
+    return ids
+
+
+def boundary_characters(max_characters: int = DEFAULT_MAX_CHARACTERS) -> np.ndarray:
+    """The rows of `<S>` and `</S>`, `int32 [2, max_characters]`, to put around a sentence."""
+    _check_max_characters(max_characters)
+    return _encode_rows([BEGIN_TOKEN, END_TOKEN], max_characters)
+
+
+def characters_of_tokens(
+    tokens: tf.Tensor, max_characters: int = DEFAULT_MAX_CHARACTERS
+) -> tf.Tensor:
+    """Encodes tokens in the graph, equal to `encode_token` on any bytes.
+
+    Every element is taken for a real token, `""` too: masking padding is the caller's business.
+    Only core TensorFlow ops are used, so a SavedModel holding them loads anywhere.
+
+    Args:
+      tokens: string tensor of any shape.
+      max_characters: ids per token, a Python int of at least 3.
+
+    Returns:
+      `int32 tokens.shape + [max_characters]`.
+    """
+    import tensorflow as tf
+
+    _check_max_characters(max_characters)
+    tokens = tf.convert_to_tensor(tokens, dtype=tf.string)
+    # One position more than bytes are kept, for the end mark. NUL bytes are ordinary characters, so
+    # the fill of `decode_raw` can't tell where a token ends; its length does.
+    width = max_characters - 1
+    raw = tf.io.decode_raw(tokens, tf.uint8, fixed_length=width)  # tokens.shape + [width]
+    codes = tf.cast(raw, tf.int32) + _BYTE_SHIFT
+    lengths = tf.minimum(tf.strings.length(tokens, unit="BYTE"), max_characters - 2)
+
+    for boundary, code in ((BEGIN_TOKEN, BEGIN_SENTENCE), (END_TOKEN, END_SENTENCE)):
+        is_boundary = tf.equal(tokens, boundary)
+        codes = tf.where(tf.expand_dims(is_boundary, -1), code, codes)
+        lengths = tf.where(is_boundary, 1, lengths)
+
+    positions = tf.range(width)
+    lengths = tf.expand_dims(lengths, -1)
+    after = tf.where(positions == lengths, END_WORD, FILLER)
+    codes = tf.where(positions < lengths, codes, after)
+    begin = tf.fill(tf.concat([tf.shape(tokens), [1]], axis=0), BEGIN_WORD)
+    characters = tf.concat([begin, codes], axis=-1)  # tokens.shape + [max_characters]
+    return tf.ensure_shape(characters, tokens.shape.concatenate([max_characters]))
+
+
+def _encode_rows(tokens: Sequence[bytes], max_characters: int) -> np.ndarray:
+    """`[len(tokens), max_characters]`, step by step as `characters_of_tokens` does it."""
+    width = max_characters - 1
+    raw = b"".join(token[:width].ljust(width, b"\0") for token in tokens)
+    codes = np.frombuffer(raw, np.uint8).reshape(-1, width).astype(np.int32) + _BYTE_SHIFT
+    lengths = np.array([min(len(token), max_characters - 2) for token in tokens], np.int32)
+
+    for row, token in enumerate(tokens):
+        if token in (BEGIN_TOKEN, END_TOKEN):
+            codes[row] = BEGIN_SENTENCE if token == BEGIN_TOKEN else END_SENTENCE
+            lengths[row] = 1
+
+    positions = np.arange(width)
+    lengths = lengths[:, np.newaxis]
+    after = np.where(positions == lengths, END_WORD, FILLER)
+    codes = np.where(positions < lengths, codes, after)
+    return np.insert(codes, 0, BEGIN_WORD, axis=1).astype(np.int32)
+
+
+def _check_max_characters(max_characters: int) -> None:
+    whole = isinstance(max_characters, (int, np.integer)) and not isinstance(max_characters, bool)
+    if not whole or max_characters < MIN_MAX_CHARACTERS:
+        raise InputError(
+            f"max_characters: expected a whole number of at least {MIN_MAX_CHARACTERS}, "
+            f"got {max_characters!r}"
+        )
+
+
+def _check_token(token: str | bytes, name: str) -> None:
+    if not isinstance(token, (str, bytes)):
+        raise InputError(
+            f"{name}: expected a token, str or bytes, got {type(token).__name__} {token!r:.60}"
+        )
+
+
+def _as_list(value: Sequence, name: str, content: str) -> Sequence:
+    """Refuses what is no list; above all a string, which would be taken for a list of letters."""
+    if isinstance(value, (str, bytes)):
+        raise InputError(
+            f"{name}: expected a list of {content}, got the {type(value).__name__} {value!r:.60}; "
+            "split it into tokens first, for instance with .split()"
+        )
+    try:
+        return value if isinstance(value, (list, tuple)) else list(value)
+    except TypeError:
+        raise InputError(
+            f"{name}: expected a list of {content}, got {type(value).__name__} {value!r:.60}"
+        ) from None
