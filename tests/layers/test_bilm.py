@@ -42,7 +42,7 @@ def one_row(bilm, direction, inputs):
 
 
 @pytest.mark.parametrize(
-    "num_layers,skip,in_graph", itertools.product([1, 3], [False, True], [False, True])
+    "num_layers,skip,in_graph", list(itertools.product([1, 3], [False, True], [False, True]))
 )
 def test_equals_each_row_alone(num_layers, skip, in_graph):
     bilm = make(num_layers, use_skip_connections=skip, cell_clip=0.8, projection_clip=0.6)

@@ -1,0 +1,152 @@
+"""The bidirectional language model that training and evaluation run: encoder plus softmax."""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.config import ElmoConfig
+from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+
+
+class WindowTensors(NamedTuple):
+    """One window of the streams in both directions, as tensors.
+
+    Attributes:
+      character_ids: int32 `[words, max_characters]`, the window's distinct words.
+      token_index: int32 `[2, batch, steps]`, rows of `character_ids`; forward, then backward.
+      targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
+      lengths: int32 `[batch]`, real steps of each row; the rest is padding.
+    """
+
+    character_ids: tf.Tensor
+    token_index: tf.Tensor
+    targets: tf.Tensor
+    lengths: tf.Tensor
+
+
+class Negatives(NamedTuple):
+    """Classes drawn for a sampled softmax; see `elmo_tf.training.negatives`.
+
+    Attributes:
+      ids: int32 `[num_samples]`, distinct.
+      num_tries: scalar, how many draws it took to find that many distinct ones.
+    """
+
+    ids: tf.Tensor
+    num_tries: tf.Tensor
+
+
+class ElmoLanguageModel(keras.layers.Layer):
+    """Predicts the next token of each direction from that direction's last LSTM layer.
+
+    Both directions share the character CNN and the softmax, as in bilm-tf; only the LSTMs are
+    their own.
+
+    Args:
+      config: the encoder's configuration.
+      vocabulary_size: number of target classes.
+      dropout: share of LSTM inputs and outputs set to zero in training.
+      seed: integer that fixes the initial weights, or None.
+
+    Reference:
+      Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        vocabulary_size: int,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.encoder = ElmoEncoder(config, dropout=dropout, seed=seed, name="encoder")
+        self.softmax = SampledSoftmax(
+            vocabulary_size, seed=None if seed is None else seed + 2000, name="softmax"
+        )
+        self.softmax.build((None, config.lstm.projection_dim))
+        self.built = True
+
+    @property
+    def language_model_variables(self) -> list[keras.Variable]:
+        """What a language model trains: all but the scalar mix, which a task trains."""
+        encoder = self.encoder
+        layers = (encoder.char_cnn, encoder.bilm, self.softmax)
+        return [variable for layer in layers for variable in layer.trainable_variables]
+
+    def call(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        negatives: Negatives | None = None,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        """Losses of one window and the state after it.
+
+        Args:
+          window: the tokens to read and those to predict.
+          state: the state each row starts from.
+          negatives: classes for the sampled softmax; None means the full softmax.
+          training: whether dropout is on.
+          dropout_seed: int32 `[2]`, needed where dropout is on.
+
+        Returns:
+          Negative log-likelihood in nats of each target, float32 `[2, batch, steps]`, zero past a
+          row's length; and the state after each row's last real step.
+        """
+        flat, state = self._flat_outputs(window, state, training, dropout_seed)
+        sampled = () if negatives is None else (negatives.ids, negatives.num_tries)
+        losses = self.softmax(flat, tf.reshape(window.targets, [-1]), *sampled)
+        return _real_losses(losses, window), state
+
+    def exact_losses(
+        self, window: WindowTensors, state: BiLmState, block_size: int = 8192
+    ) -> tuple[tf.Tensor, BiLmState]:
+        """As the call with the full softmax, in memory that does not grow with the vocabulary."""
+        flat, state = self._flat_outputs(window, state)
+        losses = self.softmax.full_loss(flat, tf.reshape(window.targets, [-1]), block_size)
+        return _real_losses(losses, window), state
+
+    def window_outputs(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
+        embeddings = self.encoder.char_cnn(window.character_ids)  # [words, P]
+        # Training windows are full, and then the cheaper gradient without lengths serves.
+        lengths = None if training else window.lengths
+        last_layers, states = [], {}
+        for way, direction in enumerate(DIRECTIONS):
+            layers, states[direction] = self.encoder.bilm.run_direction(
+                direction,
+                tf.gather(embeddings, window.token_index[way]),  # [batch, steps, P]
+                getattr(state, direction),
+                lengths=lengths,
+                training=training,
+                dropout_seed=dropout_seed,
+            )
+            last_layers.append(layers[-1])
+        return tf.stack(last_layers), BiLmState(**states)
+
+    def _flat_outputs(self, window, state, training=False, dropout_seed=None):
+        outputs, state = self.window_outputs(window, state, training, dropout_seed)
+        return tf.reshape(outputs, [-1, outputs.shape[-1]]), state  # [2 * batch * steps, P]
+
+    def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
+        """The state before any text, for `batch` rows."""
+        return self.encoder.bilm.zero_state(batch)
+
+
+def _real_losses(losses: tf.Tensor, window: WindowTensors) -> tf.Tensor:
+    """`[2 * batch * steps]` to `[2, batch, steps]`, zero past the length of each row."""
+    shape = tf.shape(window.targets)
+    is_real = tf.sequence_mask(window.lengths, shape[2])[tf.newaxis]
+    return tf.where(is_real, tf.reshape(losses, shape), 0.0)

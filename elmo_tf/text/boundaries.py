@@ -1,0 +1,48 @@
+"""Sentence boundaries around each row of a batch, in the graph.
+
+A model reads `<S> token ... token </S>`; padding comes after `</S>`. What stands in the padding
+never reaches a result, so it is filled with `</S>`, which is in the batch anyway.
+"""
+
+import tensorflow as tf
+
+from elmo_tf.text import characters
+
+
+def add_boundary_tokens(tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Puts boundary tokens around each row.
+
+    Args:
+      tokens: string `[batch, max_tokens]`.
+      lengths: int32 `[batch]`, real tokens of each row.
+
+    Returns:
+      String `[batch, max_tokens + 2]`: `<S>`, the real tokens, and `</S>` to the end.
+    """
+    is_real = tf.sequence_mask(lengths, tf.shape(tokens)[1])  # [batch, max_tokens]
+    tokens = tf.where(is_real, tokens, characters.END_TOKEN)
+    column = [tf.shape(tokens)[0], 1]
+    begin = tf.fill(column, characters.BEGIN_TOKEN)
+    end = tf.fill(column, characters.END_TOKEN)
+    return tf.concat([begin, tokens, end], axis=1)
+
+
+def add_boundary_characters(character_ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """As `add_boundary_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
+    width = character_ids.shape[-1]
+    begin, end = tf.unstack(tf.constant(characters.boundary_characters(width)))
+    is_real = tf.sequence_mask(lengths, tf.shape(character_ids)[1])[..., tf.newaxis]
+    character_ids = tf.where(is_real, character_ids, end)
+    column = [tf.shape(character_ids)[0], 1, width]
+    return tf.concat(
+        [tf.broadcast_to(begin, column), character_ids, tf.broadcast_to(end, column)], axis=1
+    )
+
+
+def lengths_of_character_ids(character_ids: tf.Tensor) -> tf.Tensor:
+    """Tokens up to the last one of each row that is not all padding: int32 `[batch]`."""
+    is_token = tf.reduce_any(character_ids != characters.PADDING, axis=2)  # [batch, max_tokens]
+    position = tf.range(1, tf.shape(character_ids)[1] + 1)
+    # Zero stands in front so that a batch without tokens has a maximum.
+    ends = tf.pad(tf.where(is_token, position, 0), [[0, 0], [1, 0]])
+    return tf.reduce_max(ends, axis=1)
