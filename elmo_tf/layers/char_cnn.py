@@ -1,0 +1,242 @@
+"""The character CNN: one vector per token, from the characters of that token alone."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers.highway import Highway
+from elmo_tf.layers.seeds import derive_seed
+
+ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh}
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CharCnn(keras.layers.Layer):
+    """Computes token vectors from characters by convolution, maximum, highways and projection.
+
+    For the characters c_1 .. c_M of a token, and each filter set i of width w and n filters:
+
+        e_t = embedding[c_t - 1], or zeros where c_t is 0
+        h_i = activation(max over t of (convolution_bias_i
+                  + sum over k < w of e_{t+k} @ convolution_kernel_i[k])),   1 <= t <= M - w + 1
+        x   = the h_i one after the other, through each `Highway` in turn    [num_filters]
+        y   = x @ projection_kernel + projection_bias                        [projection_dim]
+
+    There is no projection (`projection_kernel` is None) where num_filters == projection_dim.
+
+    Weights and how they start: `embedding [num_characters, embedding_dim]` as uniform(-1, 1);
+    `convolution_kernel_0 .. [width, embedding_dim, filters]` as uniform(-0.05, 0.05) for relu, as
+    normal(0, sqrt(1 / (width * embedding_dim))) for tanh; `projection_kernel [num_filters,
+    projection_dim]` as normal(0, sqrt(1 / num_filters)); `convolution_bias_0 .. [filters]` and
+    `projection_bias [projection_dim]` as zeros; `highway_0 ..` as `Highway` says.
+
+    After its last character a token is filled up with one constant id, `filler_id`. All windows
+    that lie wholly in filler give one and the same value, so one of them stands for all: the
+    maximum and its gradient stay exact, and the work follows the true length of each token. In rows
+    of zeros (padding) all windows are equal, so one is enough there too.
+
+    Args:
+      embedding_dim: width of a character vector.
+      filters: pairs (width in characters, number of filters).
+      num_highway_layers: number of highways, 0 or more.
+      projection_dim: width of the result.
+      activation: "relu" or "tanh".
+      num_characters: number of character vectors; ids run from 0 to num_characters inclusive.
+      filler_id: id that fills a token up to its right edge; None if there is no such id.
+      seed: integer seed of the initial weights, from which a seed for each weight is derived;
+        two layers built with one seed start equal. None: not repeatable.
+
+    Call arguments:
+      character_ids: int32 `[..., max_characters]`; max_characters is at least the widest filter.
+      dense: True computes every window, which needs no data-dependent shape inside and so
+        compiles under XLA and for accelerators. The result is the same.
+
+    Returns:
+      float `[..., projection_dim]`. Rows of zeros give some vector too; masking is the caller's.
+
+    Example:
+      >>> layer = CharCnn(4, [(1, 8), (2, 9)], num_highway_layers=1, projection_dim=6)
+      >>> layer(tf.ones([2, 3, 50], tf.int32)).shape
+      TensorShape([2, 3, 6])
+
+    References:
+      Kim, Jernite, Sontag and Rush (2016), Character-Aware Neural Language Models,
+      arXiv:1508.06615; Jozefowicz et al. (2016), Exploring the Limits of Language Modeling,
+      arXiv:1602.02410.
+    """
+
+    def __init__(
+        self,
+        embedding_dim: int,
+        filters: Sequence[tuple[int, int]],
+        num_highway_layers: int,
+        projection_dim: int,
+        activation: str = "relu",
+        num_characters: int = 261,
+        filler_id: int | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"CharCnn: activation must be one of {list(ACTIVATIONS)}, got {activation!r}"
+            )
+        self.embedding_dim = embedding_dim
+        self.filters = tuple((int(width), int(count)) for width, count in filters)
+        self.num_highway_layers = num_highway_layers
+        self.projection_dim = projection_dim
+        self.activation = activation
+        self.num_characters = num_characters
+        self.filler_id = filler_id
+        self.seed = seed
+        self.num_filters = sum(count for _, count in self.filters)
+        self.widest_filter = max(width for width, _ in self.filters)
+        for index in range(num_highway_layers):
+            name = f"highway_{index}"
+            highway = Highway(derive_seed(seed, name), name=name, dtype=self.dtype_policy)
+            setattr(self, name, highway)  # tf.train.Checkpoint would drop layers kept in a list
+
+    def build(self, character_ids_shape: tuple[int | None, ...]) -> None:
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.num_characters, self.embedding_dim),
+            initializer=keras.initializers.RandomUniform(
+                -1.0, 1.0, seed=derive_seed(self.seed, "embedding")
+            ),
+        )
+        for index, (width, count) in enumerate(self.filters):
+            self._add_convolution(index, width, count)
+        for index in range(self.num_highway_layers):
+            getattr(self, f"highway_{index}").build((None, self.num_filters))
+        self.projection_kernel = self.projection_bias = None
+        if self.num_filters != self.projection_dim:
+            self.projection_kernel = self.add_weight(
+                name="projection_kernel",
+                shape=(self.num_filters, self.projection_dim),
+                initializer=keras.initializers.RandomNormal(
+                    stddev=math.sqrt(1 / self.num_filters),
+                    seed=derive_seed(self.seed, "projection_kernel"),
+                ),
+            )
+            self.projection_bias = self.add_weight(
+                name="projection_bias", shape=(self.projection_dim,), initializer="zeros"
+            )
+
+    def _add_convolution(self, index: int, width: int, count: int) -> None:
+        name = f"convolution_kernel_{index}"
+        seed = derive_seed(self.seed, name)
+        if self.activation == "relu":
+            initializer = keras.initializers.RandomUniform(-0.05, 0.05, seed=seed)
+        else:
+            stddev = math.sqrt(1 / (width * self.embedding_dim))
+            initializer = keras.initializers.RandomNormal(stddev=stddev, seed=seed)
+        shape = (width, self.embedding_dim, count)
+        setattr(self, name, self.add_weight(name=name, shape=shape, initializer=initializer))
+        name = f"convolution_bias_{index}"
+        setattr(self, name, self.add_weight(name=name, shape=(count,), initializer="zeros"))
+
+    def call(self, character_ids: tf.Tensor, dense: bool = False) -> tf.Tensor:
+        character_ids = tf.convert_to_tensor(character_ids)
+        max_characters = character_ids.shape[-1]
+        if max_characters is None or max_characters < self.widest_filter:
+            raise ValueError(
+                "CharCnn: the last dimension of character_ids must be known and at least "
+                f"{self.widest_filter} (the widest filter), got {max_characters}"
+            )
+        token_ids = tf.reshape(character_ids, [-1, max_characters])  # [tokens, max_characters]
+        vectors = self._convolve(token_ids, dense or self.filler_id is None)
+        for index in range(self.num_highway_layers):
+            vectors = getattr(self, f"highway_{index}")(vectors)  # [tokens, num_filters]
+        if self.projection_kernel is not None:
+            vectors = tf.matmul(vectors, self.projection_kernel) + self.projection_bias
+        shape = tf.concat([tf.shape(character_ids)[:-1], [self.projection_dim]], axis=0)
+        vectors = tf.reshape(vectors, shape)  # [..., projection_dim]
+        vectors.set_shape(self.compute_output_shape(character_ids.shape))
+        return vectors
+
+    def _convolve(self, token_ids: tf.Tensor, dense: bool) -> tf.Tensor:
+        """Character ids `[tokens, max_characters]` to filter outputs `[tokens, num_filters]`."""
+        embedding = tf.convert_to_tensor(self.embedding)
+        table = tf.concat([tf.zeros_like(embedding[:1]), embedding], axis=0)  # row 0 is padding
+        embedded = tf.gather(table, token_ids)  # [tokens, max_characters, embedding_dim]
+        windows = None if dense else distinct_windows(token_ids, self.filler_id)
+        outputs = []
+        for index in range(len(self.filters)):
+            kernel = tf.convert_to_tensor(getattr(self, f"convolution_kernel_{index}"))
+            if windows is None:
+                maxima = max_of_every_window(embedded, kernel)
+            else:
+                maxima = max_of_windows(embedded, kernel, windows)
+            # Bias and activation are monotone: after the maximum they give the same, for less.
+            bias = getattr(self, f"convolution_bias_{index}")
+            outputs.append(ACTIVATIONS[self.activation](maxima + bias))
+        return tf.concat(outputs, axis=-1)
+
+    def compute_output_shape(self, character_ids_shape: Sequence[int | None]) -> tuple:
+        return (*character_ids_shape[:-1], self.projection_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "embedding_dim": self.embedding_dim,
+            "filters": self.filters,
+            "num_highway_layers": self.num_highway_layers,
+            "projection_dim": self.projection_dim,
+            "activation": self.activation,
+            "num_characters": self.num_characters,
+            "filler_id": self.filler_id,
+            "seed": self.seed,
+        }
+
+
+class Windows(NamedTuple):
+    """Where windows of characters begin, in the order of their tokens; each token has at least one.
+
+    Attributes:
+      token: int32 `[windows]`, row of the token.
+      start: int32 `[windows]`, position of the first character.
+    """
+
+    token: tf.Tensor
+    start: tf.Tensor
+
+
+def distinct_windows(token_ids: tf.Tensor, filler_id: int) -> Windows:
+    """The windows that hold a character other than filler, and one that doesn't, for each token.
+
+    In English text tokens average 9 characters, marks included, of 50. For the 2048 filters of the
+    published models on 2 cores, with 400 distinct tokens, this takes 0.5 of the time of cropping
+    all tokens to the longest and 0.15 of convolving all 50 positions; with the gradient, 0.6 and
+    0.25. Sorting tokens by length into 4 or 8 crops, tables of embedding @ kernel, and one product
+    for all filters were slower.
+    """
+    max_characters = token_ids.shape[-1]
+    is_padding = tf.reduce_all(tf.equal(token_ids, 0), axis=-1, keepdims=True)  # [tokens, 1]
+    is_character = tf.not_equal(token_ids, filler_id) & ~is_padding
+    positions = tf.range(1, max_characters + 1)
+    lengths = tf.reduce_max(tf.where(is_character, positions, 0), axis=-1)  # [tokens]
+    is_start = tf.sequence_mask(lengths + 1, max_characters)  # the 1: a window of filler alone
+    token, start = tf.unstack(tf.cast(tf.where(is_start), tf.int32), axis=-1)
+    return Windows(token, start)
+
+
+def max_of_windows(embedded: tf.Tensor, kernel: tf.Tensor, windows: Windows) -> tf.Tensor:
+    """The largest product of `kernel` with one of the token's windows: `[tokens, filters]`."""
+    _, max_characters, embedding_dim = embedded.shape
+    width, _, num_filters = kernel.shape
+    # A window can't start later than this. Moved here it repeats one that is there already.
+    start = tf.minimum(windows.start, max_characters - width)
+    positions = (windows.token * max_characters + start)[:, tf.newaxis] + tf.range(width)
+    characters = tf.gather(tf.reshape(embedded, [-1, embedding_dim]), positions)
+    characters = tf.reshape(characters, [-1, width * embedding_dim])  # [windows, width * dim]
+    products = tf.matmul(characters, tf.reshape(kernel, [-1, num_filters]))
+    return tf.math.segment_max(products, windows.token)
+
+
+def max_of_every_window(embedded: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """As `max_of_windows` with all windows there are, by a convolution."""
+    return tf.reduce_max(tf.nn.conv1d(embedded, kernel, stride=1, padding="VALID"), axis=1)

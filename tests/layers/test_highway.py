@@ -1,0 +1,93 @@
+"""Highway against NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers.highway import Highway
+
+BATCH, TIME, DIM = 3, 4, 5
+
+
+def numpy_highway(layer, inputs):
+    gate_kernel, gate_bias, candidate_kernel, candidate_bias = (
+        v.numpy().astype(np.float64)
+        for v in (
+            layer.gate_kernel,
+            layer.gate_bias,
+            layer.candidate_kernel,
+            layer.candidate_bias,
+        )
+    )
+    gate = 1 / (1 + np.exp(-(inputs @ gate_kernel + gate_bias)))
+    candidate = np.maximum(inputs @ candidate_kernel + candidate_bias, 0)
+    return gate * candidate + (1 - gate) * inputs
+
+
+def make(**kwargs):
+    layer = Highway(seed=3, **kwargs)
+    layer.build((None, DIM))
+    rng = np.random.default_rng(5)
+    for variable in layer.weights:
+        variable.assign(rng.normal(size=variable.shape))
+    return layer
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("leading", [(BATCH,), (BATCH, TIME), (0,)])
+def test_equals_numpy(in_graph, leading):
+    layer = make()
+    inputs = np.random.default_rng(7).normal(size=(*leading, DIM)).astype(np.float32)
+    outputs = (tf.function(layer) if in_graph else layer)(inputs)
+    np.testing.assert_allclose(outputs, numpy_highway(layer, inputs), atol=2e-6)
+
+
+def test_starts_close_to_the_identity_with_weights_of_the_published_distribution():
+    layer = Highway(seed=1)
+    layer.build((None, 200))
+    np.testing.assert_array_equal(layer.gate_bias, np.full(200, -2.0))
+    np.testing.assert_array_equal(layer.candidate_bias, np.zeros(200))
+    for kernel in (layer.gate_kernel, layer.candidate_kernel):
+        assert np.std(kernel) == pytest.approx(np.sqrt(1 / 200), rel=0.02)
+        assert abs(np.mean(kernel)) < 0.002
+    assert np.abs(np.corrcoef(layer.gate_kernel, layer.candidate_kernel)[0, 200]) < 0.3
+
+
+def test_one_seed_gives_one_start_and_different_kernels():
+    first, again, other = Highway(seed=1), Highway(seed=1), Highway(seed=2)
+    for layer in (first, again, other):
+        layer.build((None, DIM))
+    np.testing.assert_array_equal(first.gate_kernel, again.gate_kernel)
+    np.testing.assert_array_equal(first.candidate_kernel, again.candidate_kernel)
+    assert np.abs(np.subtract(first.gate_kernel, other.gate_kernel)).min() > 0
+    assert np.abs(np.subtract(first.gate_kernel, first.candidate_kernel)).min() > 0
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_computes_narrow_and_keeps_weights_wide(policy):
+    layer = make(dtype=policy)
+    inputs = np.random.default_rng(7).normal(size=(BATCH, DIM)).astype(np.float32)
+    outputs = layer(inputs)
+    assert outputs.dtype == policy.removeprefix("mixed_")
+    assert {v.dtype for v in layer.weights} == {"float32"}
+    expected = numpy_highway(layer, inputs)
+    np.testing.assert_allclose(tf.cast(outputs, tf.float32), expected, atol=0.1)
+
+
+def test_configuration_round_trip():
+    layer = Highway(seed=4, name="highway_7")
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert type(copy) is Highway
+    assert copy.get_config() == layer.get_config()
+
+
+def test_checkpoint_holds_every_variable(tmp_path):
+    layer = make()
+    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
+    copy = Highway()
+    copy.build((None, DIM))
+    tf.train.Checkpoint(layer=copy).read(path).assert_consumed()
+    assert len(copy.weights) == 4
+    for ours, theirs in zip(copy.weights, layer.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
