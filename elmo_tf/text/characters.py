@@ -18,11 +18,12 @@ preparation does not wait for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmo_tf import checks
 from elmo_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ BEGIN_TOKEN = b"<S>"
 END_TOKEN = b"</S>"
 
 DEFAULT_MAX_CHARACTERS = 50  # of every published model
-MIN_MAX_CHARACTERS = 3  # the two marks and one byte
+_MIN_MAX_CHARACTERS = 3  # the two marks and one byte
 
 _BYTE_SHIFT = 1
 # Surrogates that stand for no byte: what is left when those of "surrogateescape" are taken away.
@@ -176,31 +177,20 @@ def _encode_rows(tokens: Sequence[bytes], max_characters: int) -> np.ndarray:
 
 
 def _check_max_characters(max_characters: int) -> None:
-    whole = isinstance(max_characters, (int, np.integer)) and not isinstance(max_characters, bool)
-    if not whole or max_characters < MIN_MAX_CHARACTERS:
-        raise InputError(
-            f"max_characters: expected a whole number of at least {MIN_MAX_CHARACTERS}, "
-            f"got {max_characters!r}"
-        )
+    checks.integer(_MIN_MAX_CHARACTERS)(max_characters, "max_characters")
 
 
 def _check_token(token: str | bytes, name: str) -> None:
     if not isinstance(token, (str, bytes)):
-        raise InputError(
-            f"{name}: expected a token, str or bytes, got {type(token).__name__} {token!r:.60}"
-        )
+        raise checks.refusal(name, "a token (str or bytes)", token)
 
 
-def _as_list(value: Sequence, name: str, content: str) -> Sequence:
+def _as_list(value: Iterable, name: str, content: str) -> Sequence:
     """Refuses what is no list; above all a string, which would be taken for a list of letters."""
     if isinstance(value, (str, bytes)):
-        raise InputError(
-            f"{name}: expected a list of {content}, got the {type(value).__name__} {value!r:.60}; "
-            "split it into tokens first, for instance with .split()"
-        )
+        error = checks.refusal(name, f"a list of {content}", value)
+        raise InputError(f"{error}; split it into tokens first, for instance with .split()")
     try:
         return value if isinstance(value, (list, tuple)) else list(value)
     except TypeError:
-        raise InputError(
-            f"{name}: expected a list of {content}, got {type(value).__name__} {value!r:.60}"
-        ) from None
+        raise checks.refusal(name, f"a list of {content}", value) from None

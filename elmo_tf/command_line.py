@@ -1,0 +1,232 @@
+"""What every command shares: flags in, one line per mistake out, an exit status.
+
+A command module keeps its own `flags.FlagValues`, so that importing it touches no global flag:
+
+    _FLAGS = flags.FlagValues()
+    flags.DEFINE_string("input_file", None, "Text, one sentence a line.", _FLAGS, required=True)
+
+    def _run(options: flags.FlagValues) -> None: ...
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        return command_line.run(_FLAGS, _run, argv, __doc__)
+
+Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted, 141 the reader of stdout left.
+A mistake of the user gives one line on stderr; with ELMO_TF_TRACEBACK=1 its traceback as well. Any
+other exception is a fault of ours and keeps its traceback.
+"""
+
+import contextlib
+import copy
+import difflib
+import logging
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from absl import flags
+
+from elmo_tf.errors import InputError, UsageError
+from elmo_tf.text import tokens
+
+FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
+
+_HELP_ARGUMENTS = {"--help", "-help", "-h", "--helpshort", "--helpfull"}
+
+
+def run(
+    flag_values: flags.FlagValues,
+    body: Callable[[flags.FlagValues], None],
+    argv: Sequence[str] | None,
+    documentation: str,
+    *,
+    needs_tensorflow: bool = True,
+) -> int:
+    """Parses the arguments, runs `body` with the flags' values and returns the exit status.
+
+    Args:
+      flag_values: the command's flags. They are copied, so `run` may be called again.
+      body: does the work; a function of the command's module, which gives the command its name.
+      argv: the arguments without the program's name; None for those of this process.
+      documentation: shown by `--help`, before the flags.
+      needs_tensorflow: imports TensorFlow, quietly, before `body` and after wrong flags were
+        reported. A body that needs it only sometimes calls `load_tensorflow` itself.
+    """
+    program = _program_name(Path(body.__code__.co_filename).stem)
+    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if _asks_for_help(argv):
+            print(_help_text(program, documentation, flag_values))
+        else:
+            options = _parse(flag_values, [program, *argv])
+            if needs_tensorflow:
+                load_tensorflow()
+            body(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+        return READER_LEFT
+    except KeyboardInterrupt:
+        return _report(program, "interrupted", INTERRUPTED)
+    except UsageError as error:
+        return _report(program, f"{error}; --help lists the flags", CALLED_WRONGLY)
+    except InputError as error:
+        return _report(program, str(error), FAILED)
+    except MemoryError as error:
+        return _report(program, f"out of memory {error}".rstrip(), FAILED)
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            return _report(program, str(error) or type(error).__name__, FAILED)
+        return _report(program, f"{os.fsdecode(error.filename)}: {error.strerror}", FAILED)
+    return 0
+
+
+def add_text_flags(flag_values: flags.FlagValues) -> None:
+    """Defines `--tokenizer` and `--normalize`, which mean the same in every command."""
+    flags.DEFINE_enum(
+        "tokenizer",
+        "whitespace",
+        tokens.TOKENIZERS,
+        "How a line of text is split into tokens. whitespace: at ASCII white space, as the "
+        "exported model does it. The others come from tensorflow_text. unicode_whitespace: at "
+        "white space of any script; unicode_script: also where the script changes, as between "
+        "letters and punctuation; unicode_punctuation: also around each punctuation mark, symbol "
+        "and Han character.",
+        flag_values,
+    )
+    flags.DEFINE_enum(
+        "normalize",
+        "none",
+        tokens.NORMALIZATIONS,
+        "Unicode normalization of the text before it is split. nfc: composes accents, which looks "
+        "the same; nfkc: also replaces ligatures, wide letters and no-break spaces by plain ones.",
+        flag_values,
+    )
+
+
+def load_tensorflow() -> None:
+    """Imports TensorFlow without its log lines, and makes it the backend of Keras.
+
+    Some of the lines are written by C++ before any setting is read, so the stream itself is set
+    aside during the import. A TF_CPP_MIN_LOG_LEVEL of the user's own leaves everything visible.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ and sys.stderr is not None
+    if quiet:
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+        for name in ("tensorflow", "absl"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+    with _stderr_set_aside() if quiet else contextlib.nullcontext():
+        import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def _stderr_set_aside() -> Iterator[None]:
+    """Keeps what is written to stderr, by C++ too, and shows it only if the block fails."""
+    sys.stderr.flush()
+    descriptor = 2
+    terminal = os.dup(descriptor)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), descriptor)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(terminal, kept.read())
+            raise
+        finally:
+            os.dup2(terminal, descriptor)
+            os.close(terminal)
+
+
+def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
+    options = copy.deepcopy(flag_values)
+    options.set_gnu_getopt(True)  # a stray argument must not hide the flags after it
+    try:
+        stray = options(argv)[1:]
+    except flags.UnrecognizedFlagError as error:
+        near = difflib.get_close_matches(error.flagname, list(options), n=1)
+        hint = f", did you mean --{near[0]}?" if near else ""
+        raise UsageError(f"--{error.flagname}: unknown flag{hint}") from error
+    except (flags.Error, ValueError) as error:
+        missing = [f"--{name}" for name in options if _is_missing(options[name])]
+        if missing and options.is_parsed():
+            raise UsageError(f"{', '.join(missing)}: required") from error
+        raise UsageError(re.sub("^flags? ", "", str(error))) from error
+    if stray:
+        raise UsageError(f"unexpected argument {stray[0]!r}; quote a value that is a glob")
+    return options
+
+
+def _is_missing(flag: flags.Flag) -> bool:
+    return flag.value is None and _is_required(flag)
+
+
+def _is_required(flag: flags.Flag) -> bool:
+    """True if the flag was defined with `required=True`, which absl keeps as a validator only."""
+    return any("must have a value" in validator.message for validator in flag.validators)
+
+
+def _asks_for_help(argv: Sequence[str]) -> bool:
+    """Looked for before parsing, which would first complain about required flags."""
+    arguments = argv[: argv.index("--")] if "--" in argv else argv
+    return not _HELP_ARGUMENTS.isdisjoint(arguments)
+
+
+def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) -> str:
+    parts = [documentation.strip(), "", f"Flags of {program}:"]
+    for name in flag_values:
+        flag = flag_values[name]
+        if name == flag.name:  # not its one-letter name
+            parts.append(_flag_head(flag))
+            parts.append(textwrap.indent(textwrap.fill(flag.help, 84), " " * 6))
+    parts.append("  --flagfile=PATH")
+    parts.append("      A file with more flags, one a line.")
+    return "\n".join(parts)
+
+
+def _flag_head(flag: flags.Flag) -> str:
+    """`--name=TYPE (default)`, one line."""
+    if flag.boolean:
+        return f"  --[no]{flag.name} (default: {str(bool(flag.default)).lower()})"
+    values = getattr(flag.parser, "enum_values", None)
+    kind = "|".join(values) if values else flag.flag_type().upper()
+    if _is_required(flag):
+        return f"  --{flag.name}={kind} (required)"
+    if flag.default is None:
+        return f"  --{flag.name}={kind}"
+    default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
+    return f"  --{flag.name}={kind} (default: {default})"
+
+
+def _program_name(module: str) -> str:
+    """The console script's name: `vocab` -> `elmo-vocab`, `export_elmo` -> `elmo-export`."""
+    return "-".join(["elmo", *(word for word in module.split("_") if word != "elmo")])
+
+
+def _report(program: str, message: str, status: int) -> int:
+    """Prints one line on stderr, whatever the message holds, and returns `status`."""
+    if os.environ.get("ELMO_TF_TRACEBACK") == "1":
+        traceback.print_exc()
+    _discard_stdout()
+    line = re.sub(r"\s*[\r\n]+\s*", " ", message.strip())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    if sys.stderr is not None:
+        print(f"{program}: {line}", file=sys.stderr)
+    return status
+
+
+def _discard_stdout() -> None:
+    """Writes out what can be written; the rest must not fail again when the process ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

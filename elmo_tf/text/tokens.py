@@ -1,0 +1,150 @@
+"""Text to tokens. The only module that imports `tensorflow_text`.
+
+The product splits text at runs of ASCII white space (space, tab, line feed, vertical tab, form
+feed, carriage return) and nowhere else: `split_text` in the graph, `split_line` in Python, the same
+on any bytes. A no-break space, an ideographic space or a NUL is part of a token.
+
+Raw text of a corpus rarely has its punctuation apart. `make_tokenizer` gives the tokenizers for it,
+and the Unicode normalization that may come first. They prepare text for the commands; the exported
+model never holds them, since a SavedModel with an op of `tensorflow_text` asks each of its users
+to install that.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from elmo_tf import checks
+from elmo_tf.errors import InputError
+from elmo_tf.text import characters
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Tokenizer = Callable[[Sequence[bytes]], list[list[bytes]]]
+
+TOKENIZERS = ("whitespace", "unicode_whitespace", "unicode_script", "unicode_punctuation")
+NORMALIZATIONS = ("none", "nfc", "nfkc")
+
+# The characters with Unicode's property White_Space, in RE2's words.
+_WHITE_SPACE = r"[\s\x{0B}\x{85}\p{Z}]+"
+# Much as BERT splits before it looks for word pieces.
+_STANDS_ALONE = r"[\p{P}\p{S}\p{Han}]"
+
+_BATCH_BYTES = 1 << 20
+
+
+def split_text(text: tf.Tensor) -> tf.RaggedTensor:
+    """Splits in the graph, with core TensorFlow ops only.
+
+    Args:
+      text: string `[batch]`.
+
+    Returns:
+      String `[batch, (tokens)]`. Text that is empty or all white space gives an empty row.
+    """
+    import tensorflow as tf
+
+    # Without a separator runs count as one and both ends are trimmed; with " " they would not.
+    return tf.strings.split(text)
+
+
+def split_line(line: bytes | str) -> list[bytes]:
+    """Splits in Python, equal to `split_text` on any bytes."""
+    # `bytes.split` knows ASCII white space only; `str.split` would also split at a no-break space.
+    return characters.token_bytes(line).split()
+
+
+def make_tokenizer(name: str = "whitespace", normalize: str = "none") -> Tokenizer:
+    """Returns a function from a batch of lines to their tokens, line by line.
+
+    - `whitespace`: `split_line`.
+    - `unicode_whitespace`: at white space of any script (Unicode's White_Space).
+    - `unicode_script`: `tensorflow_text.UnicodeScriptTokenizer`, which also splits where the script
+      changes: "don't" is three tokens, but "$5.50," is one, as all of it is of no script.
+    - `unicode_punctuation`: each punctuation mark, symbol and Han character is its own token.
+
+    All of them split at ASCII white space. Between it, text that is not UTF-8 or holds a NUL is
+    left as one token with its bytes unchanged, as the ops would replace or lose part of it.
+
+    `normalize` is applied before splitting, by Python's `unicodedata`: the default tokenizer then
+    needs no TensorFlow. Bytes that are not UTF-8 stay as they are. Mind that `nfkc` turns no-break
+    and ideographic spaces into plain ones, where the line is then split.
+
+    Raises:
+      InputError: an unknown name, or `tensorflow_text` is needed and not installed.
+    """
+    checks.one_of(*TOKENIZERS)(name, "tokenizer")
+    checks.one_of(*NORMALIZATIONS)(normalize, "normalize")
+    split_pieces = None if name == "whitespace" else _load_splitter(name)
+    form = normalize.upper()
+
+    def tokenize(lines: Sequence[bytes]) -> list[list[bytes]]:
+        if normalize != "none":
+            lines = [_normalize(line, form) for line in lines]
+        split_lines = [split_line(line) for line in lines]
+        return split_lines if split_pieces is None else _split_further(split_lines, split_pieces)
+
+    return tokenize
+
+
+def tokenize_lines(lines: Iterable[bytes], tokenizer: Tokenizer) -> Iterator[list[bytes]]:
+    """Yields the tokens of each line, having tokenized about a megabyte at a time."""
+    batch, size = [], 0
+    for line in lines:
+        batch.append(line)
+        size += len(line) + 1
+        if size >= _BATCH_BYTES:
+            yield from tokenizer(batch)
+            batch, size = [], 0
+    yield from tokenizer(batch)
+
+
+def _normalize(line: bytes | str, form: str) -> bytes:
+    line = characters.token_bytes(line)
+    if line.isascii():
+        return line
+    # An undecodable byte becomes a lone surrogate, which no normalization touches, and back.
+    text = unicodedata.normalize(form, line.decode("utf-8", "surrogateescape"))
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _load_splitter(name: str) -> Callable[[list[bytes]], list[list[bytes]]]:
+    """The `tensorflow_text` function for pieces without ASCII white space, all valid UTF-8."""
+    try:
+        import tensorflow as tf
+        import tensorflow_text
+    except ImportError as error:
+        raise InputError(f"tokenizer {name} needs tensorflow_text: {error}") from error
+
+    # WhitespaceTokenizer of tensorflow_text 2.21 leaves the first bytes of a white space character
+    # of several bytes on the token before it, hence regex_split for both.
+    if name == "unicode_whitespace":
+        split = lambda pieces: tensorflow_text.regex_split(pieces, _WHITE_SPACE)  # noqa: E731
+    elif name == "unicode_punctuation":
+        split = lambda pieces: tensorflow_text.regex_split(  # noqa: E731
+            pieces, f"{_WHITE_SPACE}|{_STANDS_ALONE}", _STANDS_ALONE
+        )
+    else:
+        split = tensorflow_text.UnicodeScriptTokenizer().tokenize
+    return lambda pieces: split(tf.constant(pieces, tf.string)).to_list()
+
+
+def _split_further(
+    lines: list[list[bytes]], split_pieces: Callable[[list[bytes]], list[list[bytes]]]
+) -> list[list[bytes]]:
+    """Splits each piece of each line. Most pieces occur often: each distinct one is split once."""
+    pieces = {piece: [piece] for line in lines for piece in line}
+    splittable = [piece for piece in pieces if b"\0" not in piece and _is_utf8(piece)]
+    pieces.update(zip(splittable, split_pieces(splittable), strict=True))
+    return [[token for piece in line for token in pieces[piece]] for line in lines]
+
+
+def _is_utf8(piece: bytes) -> bool:
+    try:
+        piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
