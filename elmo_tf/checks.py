@@ -115,7 +115,7 @@ def mapping(value: Any, name: str) -> Mapping[str, Any]:
 def filters(value: Any, name: str) -> tuple[tuple[int, int], ...]:
     """Pairs (width, number of filters), at least one, as tuples."""
     if not _is_list(value) or not value:
-        raise refusal(name, "a list of pairs [width, number of filters], not empty", value)
+        raise refusal(name, "a list of pairs [width, number], not empty", value)
     pairs = []
     for index, pair in enumerate(value):
         place = f"{name}[{index}]"

@@ -1,0 +1,211 @@
+"""What a user may give as a model, and how to tell which kind it is.
+
+  resolve_model("elmo.zip")                       the pair inside a zip (vectors.nlpl.eu)
+  resolve_model("directory")                      the pair, a training directory, or a SavedModel
+  resolve_model("options.json,weights.hdf5")      the pair itself
+  resolve_model("options.json", "weights.hdf5")
+
+`read_model` goes on to read the first and the last two kinds of files, those in published format.
+"""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from elmo_tf import files
+from elmo_tf.config import ElmoConfig
+from elmo_tf.errors import InputError
+from elmo_tf.weights import bilm_tf
+from elmo_tf.weights.mapping import Arrays
+
+PAIR, ZIP, TRAINING, SAVED_MODEL = "pair", "zip", "training", "saved_model"
+
+_WEIGHT_ENDINGS = (".hdf5", ".h5")
+_LARGEST_OPTIONS = 1 << 20
+_HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFiles:
+    """Where a model is.
+
+    Attributes:
+      kind: `PAIR`, `ZIP`, `TRAINING` or `SAVED_MODEL`.
+      path: what the user named: a file or directory, or both files joined by a comma.
+      options: path of the options; of a zip, the name inside. None for a SavedModel.
+      weights: path of the weights; of a zip, the name inside. None for the last two kinds.
+    """
+
+    kind: str
+    path: str
+    options: str | None = None
+    weights: str | None = None
+
+
+class PublishedModel(NamedTuple):
+    """A model in published format, in memory.
+
+    Attributes:
+      config: from its options.
+      arrays: the biLM's arrays by published name; see `bilm_tf`.
+      extras: the softmax's arrays by published name, or empty: published files rarely have them.
+    """
+
+    config: ElmoConfig
+    arrays: Arrays
+    extras: Arrays
+
+
+def resolve_model(path: str | os.PathLike, weights: str | os.PathLike | None = None) -> ModelFiles:
+    """Finds out what kind of model `path` names. Nothing is read but names.
+
+    Args:
+      path: a directory, a zip, or `OPTIONS,WEIGHTS`; with `weights`, the options file alone.
+        A leading "~" stands for the home directory.
+      weights: the weight file.
+
+    Raises:
+      InputError: there is no such file, or no model in it, or more than one; the message lists
+        the candidates.
+    """
+    path = os.path.expanduser(path)
+    if weights is not None:
+        return _pair(path, os.path.expanduser(weights))
+    if os.path.isdir(path):
+        return _in_directory(path)
+    if os.path.isfile(path):
+        if zipfile.is_zipfile(path) or path.lower().endswith(".zip"):
+            return _in_zip(path)
+        raise InputError(
+            f"{path}: is not a model by itself: {_HOW_TO_NAME_A_PAIR}, or a directory or zip "
+            "that holds them"
+        )
+    if "," in path:
+        return _pair(*_split_at_comma(path))
+    raise InputError(f"{path}: there is no such file or directory")
+
+
+def _split_at_comma(path: str) -> tuple[str, str]:
+    splits = []
+    for position, character in enumerate(path):
+        if character == ",":
+            halves = path[:position].strip(), path[position + 1 :].strip()
+            splits.append(tuple(map(os.path.expanduser, halves)))
+    # A name may itself hold a comma: prefer the place where both halves are there.
+    return next((split for split in splits if all(map(os.path.exists, split))), splits[0])
+
+
+def _pair(options: str, weights: str) -> ModelFiles:
+    for path in (options, weights):
+        if not os.path.isfile(path):
+            what = "is not a file" if os.path.exists(path) else "there is no such file"
+            raise InputError(f"{path or 'a file name before or after the comma'}: {what}")
+    if options.lower().endswith(_WEIGHT_ENDINGS) and weights.lower().endswith(".json"):
+        raise InputError(f"{options},{weights}: the options come first: {weights},{options}")
+    return ModelFiles(PAIR, f"{options},{weights}", options, weights)
+
+
+def _in_directory(path: str) -> ModelFiles:
+    names = sorted(
+        entry.name for entry in os.scandir(path) if entry.is_file() and entry.name[0] != "."
+    )
+    if "saved_model.pb" in names:
+        return ModelFiles(SAVED_MODEL, path)
+    if "options.json" in names and "training.json" in names:
+        return ModelFiles(TRAINING, path, os.path.join(path, "options.json"))
+    options, weights = _find_pair(path, names)
+    return ModelFiles(PAIR, path, os.path.join(path, options), os.path.join(path, weights))
+
+
+def _in_zip(path: str) -> ModelFiles:
+    with _open_zip(path) as archive:
+        names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
+    options, weights = _find_pair(path, names)
+    return ModelFiles(ZIP, path, options, weights)
+
+
+def _find_pair(path: str, names: Iterable[str]) -> tuple[str, str]:
+    """The one options file and the one weight file among `names`."""
+    # macOS puts "__MACOSX/._name" beside each "name" of a zip.
+    names = [name for name in names if not _base(name).startswith(".")]
+    options = [n for n in names if _base(n) == "options.json" or n.endswith("_options.json")]
+    weights = [n for n in names if n.lower().endswith(_WEIGHT_ENDINGS)]
+    for found, what in ((options, "options.json"), (weights, "weight file (*.hdf5)")):
+        if not found:
+            held = f"it holds {_shorten(names)}" if names else "it holds no files"
+            raise InputError(f"{path}: holds no model: no {what}; {held}")
+        if len(found) > 1:
+            raise InputError(
+                f"{path}: more than one {what}: {', '.join(found)}; {_HOW_TO_NAME_A_PAIR}"
+            )
+    return options[0], weights[0]
+
+
+def _base(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+@contextlib.contextmanager
+def _open_zip(path: str) -> Iterator[zipfile.ZipFile]:
+    """Opens a zip; whatever is wrong with it, then or while reading, is an `InputError`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InputError(f"{path}: damaged or truncated zip: {error}") from error
+    except (NotImplementedError, RuntimeError) as error:  # unknown compression; encryption
+        raise InputError(f"{path}: zip that can't be read: {error}") from error
+
+
+def read_model(
+    path: str | os.PathLike | ModelFiles, weights: str | os.PathLike | None = None
+) -> PublishedModel:
+    """Reads a model in published format: a pair, a directory that holds it, or a zip of it.
+
+    Args:
+      path: as for `resolve_model`, or what that returned.
+      weights: as for `resolve_model`.
+
+    Raises:
+      InputError: as `resolve_model`; or the model is of another kind; or a file is damaged or
+        does not fit the other one.
+    """
+    found = path if isinstance(path, ModelFiles) else resolve_model(path, weights)
+    if found.kind == PAIR:
+        config = ElmoConfig.from_file(found.options)
+        arrays = bilm_tf.read_weights(found.weights, config)
+    elif found.kind == ZIP:
+        config, arrays = _read_zip(found)
+    else:
+        kind = {TRAINING: "a training directory", SAVED_MODEL: "a SavedModel"}[found.kind]
+        raise InputError(f"{found.path}: is {kind}, not a model in published format")
+    extras = {name: arrays.pop(name) for name in bilm_tf.SOFTMAX_NAMES if name in arrays}
+    return PublishedModel(config, arrays, extras)
+
+
+def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays]:
+    options_source, weights_source = (
+        f"{found.path}/{found.options}",
+        f"{found.path}/{found.weights}",
+    )
+    with _open_zip(found.path) as archive:
+        if archive.getinfo(found.options).file_size > _LARGEST_OPTIONS:
+            raise InputError(f"{options_source}: is too large for options, over 1 MiB")
+        options = files.parse_json(archive.read(found.options), options_source)
+        config = ElmoConfig.from_options(options, options_source)
+        # The name inside the zip never becomes a path, so it can't lead out of anywhere.
+        with tempfile.NamedTemporaryFile(suffix=".hdf5") as temporary:
+            with archive.open(found.weights) as member:
+                shutil.copyfileobj(member, temporary, 1 << 20)
+            temporary.flush()
+            return config, bilm_tf.read_weights(temporary.name, config, weights_source)
