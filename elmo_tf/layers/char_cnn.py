@@ -207,10 +207,10 @@ class Windows(NamedTuple):
 def distinct_windows(token_ids: tf.Tensor, filler_id: int) -> Windows:
     """The windows that hold a character other than filler, and one that doesn't, for each token.
 
-    In English text tokens average 9 characters, marks included, of 50. Convolution and maximum of
-    the published models' 2048 filters, for 400 to 1000 distinct tokens on 2 cores, take 0.53 of the
-    time that cropping all tokens to the longest takes, and 0.27 of that of all 50 positions; with
-    the gradient, 0.60 and 0.26. Sorting tokens by length into 4 or 8 crops, products with one wide
+    In English text tokens average 9 characters, marks included, of 50. For the published models'
+    2048 filters on 2 cores, with 400 and with 1000 distinct tokens, convolution and maximum take
+    0.5 of the time that cropping all tokens to the longest takes, and 0.25 of that of all 50
+    positions; with the gradient 0.6 and 0.25. Tokens sorted by length into 4 or 8 crops, one wide
     kernel for all filters, and `unsorted_segment_max` were slower.
     """
     max_characters = token_ids.shape[-1]
