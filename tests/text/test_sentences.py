@@ -85,6 +85,18 @@ def test_tokenizer_gets_batches_across_shards(tmp_path):
     assert batches == [7]
 
 
+def test_long_lines_are_tokenized_a_few_at_a_time(tmp_path, small_chunks):
+    batches = []
+
+    def watched(batch):
+        batches.append([len(line) for line in batch])
+        return split(batch)
+
+    paths = write_shards(tmp_path, b"123456789\n" * 3 + b"1\n" * 4 + b"1234567890 1234567890\n1\n")
+    assert len(list(SentenceReader(paths, watched, passes=1))) == 9
+    assert batches == [[9, 9], [9, 1, 1], [1, 1, 21], [1]]
+
+
 def test_endless_reader_never_ends(tmp_path):
     paths = write_shards(tmp_path, b"a\nb\n")
     read = itertools.islice(SentenceReader(paths, split), 5)
