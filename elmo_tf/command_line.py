@@ -35,6 +35,7 @@ from elmo_tf.text import tokens
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
+_HINT = "--help lists the flags"
 _HELP_ARGUMENTS = {"--help", "-help", "-h", "--helpshort", "--helpfull"}
 
 
@@ -66,22 +67,24 @@ def run(
             if needs_tensorflow:
                 load_tensorflow()
             body(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()
         return READER_LEFT
     except KeyboardInterrupt:
         return _report(program, "interrupted", INTERRUPTED)
     except UsageError as error:
-        return _report(program, f"{error}; --help lists the flags", CALLED_WRONGLY)
+        return _report(program, str(error), CALLED_WRONGLY)
     except InputError as error:
         return _report(program, str(error), FAILED)
     except MemoryError as error:
         return _report(program, f"out of memory {error}".rstrip(), FAILED)
     except OSError as error:
-        if error.filename is None or error.strerror is None:
-            return _report(program, str(error) or type(error).__name__, FAILED)
-        return _report(program, f"{os.fsdecode(error.filename)}: {error.strerror}", FAILED)
+        reason = error.strerror or str(error) or type(error).__name__
+        if isinstance(error.filename, (str, bytes)):
+            reason = f"{os.fsdecode(error.filename)}: {reason}"
+        return _report(program, reason, FAILED)
     return 0
 
 
@@ -148,24 +151,28 @@ def _stderr_set_aside() -> Iterator[None]:
 def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
     options = copy.deepcopy(flag_values)
     options.set_gnu_getopt(True)  # a stray argument must not hide the flags after it
+    stray, failure = [], None
     try:
         stray = options(argv)[1:]
     except flags.UnrecognizedFlagError as error:
         near = difflib.get_close_matches(error.flagname, list(options), n=1)
-        hint = f", did you mean --{near[0]}?" if near else ""
+        hint = f", did you mean --{near[0]}?" if near else f"; {_HINT}"
         raise UsageError(f"--{error.flagname}: unknown flag{hint}") from error
     except (flags.Error, ValueError) as error:
+        failure = error
+    if options.is_parsed():
         missing = [f"--{name}" for name in options if _is_missing(options[name])]
-        if missing and options.is_parsed():
-            raise UsageError(f"{', '.join(missing)}: required") from error
-        raise UsageError(re.sub("^flags? ", "", str(error))) from error
+        if missing:
+            raise UsageError(f"{', '.join(missing)}: required; {_HINT}")
+    if failure:
+        raise UsageError(re.sub("^(ERROR::|flags?) ", "", str(failure))) from failure
     if stray:
-        raise UsageError(f"unexpected argument {stray[0]!r}; quote a value that is a glob")
+        raise UsageError(f"unexpected argument {stray[0]!r}; a glob needs quotes; {_HINT}")
     return options
 
 
 def _is_missing(flag: flags.Flag) -> bool:
-    return flag.value is None and _is_required(flag)
+    return _is_required(flag) and flag.value in (None, "", [])
 
 
 def _is_required(flag: flags.Flag) -> bool:
@@ -185,7 +192,8 @@ def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) 
         flag = flag_values[name]
         if name == flag.name:  # not its one-letter name
             parts.append(_flag_head(flag))
-            parts.append(textwrap.indent(textwrap.fill(flag.help, 84), " " * 6))
+            meaning = re.sub(r"^<[^>]*>: ", "", flag.help)  # absl puts the choices of an enum there
+            parts.append(textwrap.indent(textwrap.fill(meaning, 84), " " * 6))
     parts.append("  --flagfile=PATH")
     parts.append("      A file with more flags, one a line.")
     return "\n".join(parts)
@@ -224,6 +232,8 @@ def _report(program: str, message: str, status: int) -> int:
 
 def _discard_stdout() -> None:
     """Writes out what can be written; the rest must not fail again when the process ends."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except OSError:

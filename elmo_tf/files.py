@@ -23,15 +23,10 @@ def write_atomically(path: str | os.PathLike) -> Iterator[str]:
     `path` held before stays.
 
     Raises:
-      InputError: `path` is a directory, or the directory it should lie in does not exist.
+      InputError: see `check_target`.
     """
-    # A link is written through, as an ordinary open would do.
-    target = os.path.realpath(os.path.expanduser(path))
+    target = check_target(path)
     directory, name = os.path.split(target)
-    if os.path.isdir(target):
-        raise InputError(f"{path}: is a directory, not a file to write to")
-    if not os.path.isdir(directory):
-        raise InputError(f"{path}: the directory {directory} does not exist")
     temporary = os.path.join(directory, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
@@ -41,6 +36,25 @@ def write_atomically(path: str | os.PathLike) -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def check_target(path: str | os.PathLike) -> str:
+    """Where `write_atomically` will write; called early, it saves a long run that can't end well.
+
+    Raises:
+      InputError: `path` is a directory, a device or a pipe, or the directory it should lie in does
+        not exist.
+    """
+    # A link is written through, as an ordinary open would do.
+    target = os.path.realpath(os.path.expanduser(path))
+    directory = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise InputError(f"{path}: is a directory, not a file to write to")
+    if os.path.exists(os.path.expanduser(path)) and not os.path.isfile(target):
+        raise InputError(f"{path}: is not a regular file, and would be replaced by one")
+    if not os.path.isdir(directory):
+        raise InputError(f"{path}: the directory {directory} does not exist")
+    return target
 
 
 def _flush_to_disk(path: str) -> None:

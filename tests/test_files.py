@@ -51,6 +51,16 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path):
     assert modes[0] == modes[1]
 
 
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for path in ("/dev/null", tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(InputError, match="is not a regular file"):
+            files.check_target(path)
+        with pytest.raises(InputError, match="is not a regular file"):
+            files.write_json(path, {})
+
+
 def test_a_link_is_written_through(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
     files.write_json(tmp_path / "link", {"a": 1})
