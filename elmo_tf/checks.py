@@ -27,6 +27,11 @@ def refusal(name: str, allowed: str, value: Any) -> InputError:
     return InputError(f"{name} must be {allowed}, got {shown}")
 
 
+def printable(name: str) -> str:
+    """A name out of someone's file, fit for an error of one line: quoted if it has to be."""
+    return name if name.isprintable() else repr(name)
+
+
 def integer(minimum: int, maximum: int | None = None) -> Check:
     """An integer within the bounds. `True` is not an integer here, though Python says it is."""
     allowed = f"an integer >= {minimum}"

@@ -20,6 +20,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_tf.checks import printable
 from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError
 from elmo_tf.text.characters import NUM_CHARACTERS
@@ -212,7 +213,7 @@ def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None
             if known_name in datasets:
                 problems.append(f"twice, under two names: {known_name}")
             elif dataset.dtype.kind != "f":
-                problems.append(f"not floating point: {known_name} is {dataset.dtype}")
+                problems.append(f"not floating point: {printable(name)} is {dataset.dtype}")
             datasets[known_name] = dataset
         entries = _table_for(config, datasets)
         shapes = {name: dataset.shape for name, dataset in datasets.items()}

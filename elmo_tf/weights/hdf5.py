@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from elmo_tf import files
+from elmo_tf.checks import printable
 from elmo_tf.errors import InputError
 
 _DEEPEST_GROUP = 8
@@ -59,17 +60,18 @@ def _walk(
     # Not `visititems`: that passes over the second name of an array stored once under two names.
     for key in group:
         name = prefix + key
+        shown = printable(name)
         # What lies in other files is not part of the model; following it could read anything.
         if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
-            raise InputError(f"{source}: {name} is a link to another file, which is not followed")
+            raise InputError(f"{source}: {shown} is a link to another file, which is not followed")
         item = group[key]
         if isinstance(item, h5py.Dataset):
             if item.external:
-                raise InputError(f"{source}: {name} keeps its values in another file")
+                raise InputError(f"{source}: {shown} keeps its values in another file")
             yield name, item
         elif isinstance(item, h5py.Group):
             if depth == _DEEPEST_GROUP:
-                raise InputError(f"{source}: {name}: groups within groups without end")
+                raise InputError(f"{source}: {shown}: groups within groups without end")
             yield from _walk(item, source, f"{name}/", depth + 1)
 
 

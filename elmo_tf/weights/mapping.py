@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elmo_tf.checks import printable
 from elmo_tf.errors import InputError
 
 Arrays = dict[str, np.ndarray]
@@ -144,8 +145,7 @@ def require_fit(
         elif shapes[name] != shape:
             problems.append(f"wrong shape: {name} is {_show(shapes[name])}, must be {_show(shape)}")
     for name in shapes.keys() - expected.keys():
-        shown = name if name.isprintable() else repr(name)
-        problems.append(f"unexpected: {shown} {_show(shapes[name])}")
+        problems.append(f"unexpected: {printable(name)} {_show(shapes[name])}")
     if problems:
         raise InputError(f"{source}: does not fit its options: {'; '.join(sorted(problems))}")
 

@@ -10,6 +10,7 @@
 
 import contextlib
 import dataclasses
+import lzma
 import os
 import shutil
 import tempfile
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from elmo_tf import files
+from elmo_tf.checks import printable
 from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError
 from elmo_tf.weights import bilm_tf
@@ -28,6 +30,7 @@ PAIR, ZIP, TRAINING, SAVED_MODEL = "pair", "zip", "training", "saved_model"
 
 _WEIGHT_ENDINGS = (".hdf5", ".h5")
 _LARGEST_OPTIONS = 1 << 20
+_MOST_SHOWN = 10
 _HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
 
 
@@ -88,7 +91,7 @@ def resolve_model(path: str | os.PathLike, weights: str | os.PathLike | None = N
         )
     if "," in path:
         return _pair(*_split_at_comma(path))
-    raise InputError(f"{path}: there is no such file or directory")
+    raise InputError(f"{path or repr(path)}: there is no such file or directory")
 
 
 def _split_at_comma(path: str) -> tuple[str, str]:
@@ -125,7 +128,7 @@ def _in_directory(path: str) -> ModelFiles:
 
 def _in_zip(path: str) -> ModelFiles:
     with _open_zip(path) as archive:
-        names = sorted(info.filename for info in archive.infolist() if not info.is_dir())
+        names = sorted(name for name in archive.namelist() if not name.endswith("/"))
     options, weights = _find_pair(path, names)
     return ModelFiles(ZIP, path, options, weights)
 
@@ -138,12 +141,10 @@ def _find_pair(path: str, names: Iterable[str]) -> tuple[str, str]:
     weights = [n for n in names if n.lower().endswith(_WEIGHT_ENDINGS)]
     for found, what in ((options, "options.json"), (weights, "weight file (*.hdf5)")):
         if not found:
-            held = f"it holds {_shorten(names)}" if names else "it holds no files"
-            raise InputError(f"{path}: holds no model: no {what}; {held}")
+            raise InputError(f"{path}: holds no model: no {what}; it holds {_enumerate(names)}")
         if len(found) > 1:
-            raise InputError(
-                f"{path}: more than one {what}: {', '.join(found)}; {_HOW_TO_NAME_A_PAIR}"
-            )
+            candidates = _enumerate(found)
+            raise InputError(f"{path}: more than one {what}: {candidates}; {_HOW_TO_NAME_A_PAIR}")
     return options[0], weights[0]
 
 
@@ -151,8 +152,11 @@ def _base(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def _shorten(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+def _enumerate(names: list[str]) -> str:
+    shown = ", ".join(map(printable, names[:_MOST_SHOWN]))
+    if len(names) > _MOST_SHOWN:
+        shown += f" and {len(names) - _MOST_SHOWN} more"
+    return shown or "no files"
 
 
 @contextlib.contextmanager
@@ -161,9 +165,20 @@ def _open_zip(path: str) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InputError(f"{path}: damaged or truncated zip: {error}") from error
-    except (NotImplementedError, RuntimeError) as error:  # unknown compression; encryption
+    except InputError:
+        raise
+    # Each way of compression has errors of its own, and a damaged directory of names gives more.
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        ValueError,
+        LookupError,
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: damaged or truncated zip: {reason}") from error
+    except (RuntimeError, OSError) as error:  # encryption; unknown compression; bzip2
         raise InputError(f"{path}: zip that can't be read: {error}") from error
 
 
@@ -195,8 +210,7 @@ def read_model(
 
 def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays]:
     options_source, weights_source = (
-        f"{found.path}/{found.options}",
-        f"{found.path}/{found.weights}",
+        f"{found.path}/{printable(name)}" for name in (found.options, found.weights)
     )
     with _open_zip(found.path) as archive:
         if archive.getinfo(found.options).file_size > _LARGEST_OPTIONS:
