@@ -1,0 +1,35 @@
+"""ELMo on TensorFlow 2 and Keras 3: train a biLM, load a published one, get its vectors, export it.
+
+Reading order of the source: `config` (what a model is), `text.characters` (tokens to character
+ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `encoder` (all of it, from
+strings to named outputs), `language_model` and `training` (how its weights are learnt), `weights`
+(how they are stored), and `export.saved_model` (how they are shipped).
+
+    encoder = elmo_tf.ElmoEncoder.from_weights("options.json", "weights.hdf5")
+    encoder(["The cat sat on the mat ."])["elmo"]         # [1, 7, 2 * projection_dim]
+
+Names are imported when they are first used: importing TensorFlow takes seconds, and `--help` or
+`batch_to_ids` do not need it.
+"""
+
+import importlib
+from typing import Any
+
+_MODULES = {
+    "ElmoConfig": "elmo_tf.config",
+    "ElmoEncoder": "elmo_tf.encoder",
+    "InputError": "elmo_tf.errors",
+    "batch_to_ids": "elmo_tf.text.characters",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

@@ -94,6 +94,9 @@ class ElmoEncoder(keras.layers.Layer):
         )
         self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix")
         self._traces = _Traces()
+        # Keras would refuse lists of strings, and cast integers to the layer's own type.
+        self._allow_non_tensor_positional_args = True
+        self._convert_input_args = False
         self.build()
 
     def build(self, inputs_shape=None) -> None:
@@ -125,10 +128,14 @@ class ElmoEncoder(keras.layers.Layer):
 
     def call(self, inputs, sequence_len=None, initial_state=None, return_state=False):
         inputs = tf.convert_to_tensor(inputs)
+        if inputs.dtype == tf.float32 and inputs.shape.num_elements() == 0:
+            inputs = tf.as_string(inputs)  # a list of no strings has no type
         if inputs.dtype == tf.string:
             if inputs.shape.rank == 1:
                 if sequence_len is not None:
-                    raise ValueError("ElmoEncoder: sequence_len goes with tokens, not with raw text")
+                    raise ValueError(
+                        "ElmoEncoder: sequence_len goes with tokens, not with raw text"
+                    )
                 return self.encode_text(inputs, initial_state, return_state)
             if inputs.shape.rank == 2:
                 if sequence_len is None:
@@ -153,11 +160,17 @@ class ElmoEncoder(keras.layers.Layer):
         return self._run(self._tokens, [tokens, lengths], initial_state, return_state)
 
     def encode_character_ids(
-        self, character_ids, sequence_len=None, initial_state=None, return_state=False
+        self,
+        character_ids,
+        sequence_len=None,
+        initial_state=None,
+        return_state=False,
+        dense=False,
     ):
         """As the call, for character ids: int32 `[batch, max_tokens, max_characters]`.
 
-        Uses no string operation, so that converters and accelerators can take it.
+        Uses no string operation; with `dense`, no shape that depends on values either, so that
+        converters and accelerators can take it. On a CPU `dense` is slower.
         """
         character_ids = tf.cast(tf.convert_to_tensor(character_ids), tf.int32)
         width = self.config.char_cnn.max_characters_per_token
@@ -169,15 +182,15 @@ class ElmoEncoder(keras.layers.Layer):
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_character_ids(character_ids)
         lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
-        inputs = [character_ids, lengths]
-        return self._run(self._character_ids, inputs, initial_state, return_state)
+        way_in = self._dense_character_ids if dense else self._character_ids
+        return self._run(way_in, [character_ids, lengths], initial_state, return_state)
 
     def _run(self, way_in, inputs, initial_state, return_state):
         """Calls `way_in` within the caller's graph if there is one, else through its own trace."""
         if tf.inside_function():
             return way_in(*inputs, initial_state, return_state)
-        function = self._traces.of(way_in, inputs, initial_state, return_state)
-        return function(*inputs, initial_state)
+        arguments = inputs if initial_state is None else [*inputs, initial_state]
+        return self._traces.of(way_in, arguments, return_state)(*arguments)
 
     def _text(self, text, initial_state, return_state):
         ragged = split_text(text)
@@ -186,12 +199,17 @@ class ElmoEncoder(keras.layers.Layer):
 
     def _tokens(self, tokens, lengths, initial_state, return_state):
         lengths = _checked_lengths(lengths, tokens)
-        return self._encode(self.embed_tokens(tokens, lengths), lengths, initial_state, return_state)
+        return self._encode(
+            self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
+        )
 
-    def _character_ids(self, character_ids, lengths, initial_state, return_state):
+    def _dense_character_ids(self, character_ids, lengths, initial_state, return_state):
+        return self._character_ids(character_ids, lengths, initial_state, return_state, dense=True)
+
+    def _character_ids(self, character_ids, lengths, initial_state, return_state, dense=False):
         lengths = _checked_lengths(lengths, character_ids)
         with_boundaries = boundaries.add_boundary_characters(character_ids, lengths)
-        embeddings = self.char_cnn(with_boundaries)  # [batch, max_tokens + 2, P]
+        embeddings = self.char_cnn(with_boundaries, dense=dense)  # [batch, max_tokens + 2, P]
         return self._encode(embeddings, lengths, initial_state, return_state)
 
     def embed_tokens(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -239,7 +257,12 @@ class ElmoEncoder(keras.layers.Layer):
         return self.bilm.zero_state(batch)
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "config": self.config.to_options(), "dropout": self.dropout, "seed": self.seed}
+        return {
+            **super().get_config(),
+            "config": self.config.to_options(),
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
 
 
 class _Traces:
@@ -252,24 +275,30 @@ class _Traces:
     def __init__(self) -> None:
         self._functions = {}
 
-    def of(self, way_in, inputs, initial_state, return_state) -> tf.types.experimental.GenericFunction:
-        key = (way_in.__name__, initial_state is not None, return_state)
+    def of(self, way_in, arguments, return_state) -> tf.types.experimental.GenericFunction:
+        """The function for `way_in(inputs..., initial_state or None, return_state)`."""
+        has_state = isinstance(arguments[-1], tuple)
+        key = (way_in.__name__, has_state, return_state)
         if key not in self._functions:
 
-            def any_size(tensor):  # dimensions of text vary; only that of characters is fixed
-                fixed = [None] * min(tensor.shape.rank, 2) + tensor.shape[2:]
-                return tf.TensorSpec(fixed, tensor.dtype)
+            def run(*arguments):
+                state = () if has_state else (None,)
+                return way_in(*arguments, *state, return_state)
 
-            def rows(tensor):
-                return tf.TensorSpec([None, tensor.shape[-1]], tensor.dtype)
-
-            state_spec = tf.nest.map_structure(rows, initial_state)
             self._functions[key] = tf.function(
-                lambda *arguments: way_in(*arguments, return_state),
-                input_signature=[*map(any_size, inputs), state_spec],
+                run,
+                input_signature=tf.nest.map_structure(_any_size, arguments),
                 autograph=False,
             )
         return self._functions[key]
+
+
+def _any_size(tensor: tf.Tensor) -> tf.TensorSpec:
+    """Batch and length vary; only the characters of a token, and a state's width, are fixed."""
+    num_free = 2 if tensor.dtype in (tf.string, tf.int32) else 1
+    rank = tensor.shape.rank
+    fixed = [None] * min(rank, num_free) + list(tensor.shape[num_free:])
+    return tf.TensorSpec(fixed, tensor.dtype)
 
 
 def _checked_lengths(sequence_len, tokens: tf.Tensor) -> tf.Tensor:

@@ -23,7 +23,8 @@ def clip(x, limit):
 def numpy_lstm(layer, inputs, hidden, cell):
     """The equations of the class docstring, batch-major, in float64."""
     w, r, b = (
-        v.numpy().astype(np.float64) for v in (layer.input_kernel, layer.recurrent_kernel, layer.bias)
+        v.numpy().astype(np.float64)
+        for v in (layer.input_kernel, layer.recurrent_kernel, layer.bias)
     )
     outputs = []
     for x in inputs.transpose(1, 0, 2).astype(np.float64):
@@ -96,9 +97,11 @@ def test_state_stops_at_each_length():
     outputs, state = layer(inputs, initial_state=start, lengths=lengths)
     for row, length in enumerate(lengths):
         one = LstmState(start.hidden[row : row + 1], start.cell[row : row + 1])
-        expected, hidden, cell = numpy_lstm(layer, inputs[row : row + 1, :length], *one) if (
-            length
-        ) else (np.zeros([1, 0, PROJECTION_DIM]), *one)
+        expected, hidden, cell = (
+            numpy_lstm(layer, inputs[row : row + 1, :length], *one)
+            if (length)
+            else (np.zeros([1, 0, PROJECTION_DIM]), *one)
+        )
         np.testing.assert_allclose(outputs[row : row + 1, :length], expected, atol=2e-6)
         np.testing.assert_allclose(state.hidden[row : row + 1], hidden, atol=2e-6)
         np.testing.assert_allclose(state.cell[row : row + 1], cell, atol=2e-6)
@@ -170,7 +173,11 @@ def test_config_round_trip_and_symbolic_shapes():
 def test_checkpoint_holds_every_variable(tmp_path):
     layer = make()
     path = tf.train.Checkpoint(layer=layer).save(str(tmp_path / "c"))
-    saved = [n for n, _ in tf.train.list_variables(path) if "save_counter" not in n and "VARIABLE_VALUE" in n]
+    saved = [
+        n
+        for n, _ in tf.train.list_variables(path)
+        if "save_counter" not in n and "VARIABLE_VALUE" in n
+    ]
     assert len(saved) == len(layer.weights) == 4
     copy = ProjectedLstm(UNITS, PROJECTION_DIM)
     copy.build((None, None, INPUT_DIM))
