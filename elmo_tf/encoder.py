@@ -1,5 +1,7 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -9,8 +11,12 @@ from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.text import boundaries, characters
 from elmo_tf.text.tokens import split_text
+from elmo_tf.tracing import Traces
 
 Outputs = dict[str, tf.Tensor]
+State = BiLmState | None
+# A Python list, a NumPy array or a tensor.
+ArrayLike = Any
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -61,7 +67,7 @@ class ElmoEncoder(keras.layers.Layer):
         config: ElmoConfig | dict,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
@@ -93,13 +99,13 @@ class ElmoEncoder(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
         self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix")
-        self._traces = _Traces()
+        self._traces = Traces()
         # Keras would refuse lists of strings, and cast integers to the layer's own type.
         self._allow_non_tensor_positional_args = True
         self._convert_input_args = False
         self.build()
 
-    def build(self, inputs_shape=None) -> None:
+    def build(self, inputs_shape: Any = None) -> None:
         # All shapes follow from the configuration, so weights exist, and load, before any call.
         lstm, width = self.config.lstm, self.config.char_cnn.max_characters_per_token
         with tf.init_scope():
@@ -108,7 +114,7 @@ class ElmoEncoder(keras.layers.Layer):
             self.scalar_mix.build([(None, None, 2 * lstm.projection_dim)] * (lstm.num_layers + 1))
 
     @classmethod
-    def from_weights(cls, options_file: str, weights_file: str, **kwargs) -> "ElmoEncoder":
+    def from_weights(cls, options_file: str, weights_file: str, **kwargs: Any) -> "ElmoEncoder":
         """An encoder with published weights.
 
         Args:
@@ -126,7 +132,13 @@ class ElmoEncoder(keras.layers.Layer):
         bilm_tf.assign_arrays(encoder, bilm_tf.read_weights(weights_file, config))
         return encoder
 
-    def call(self, inputs, sequence_len=None, initial_state=None, return_state=False):
+    def call(
+        self,
+        inputs: ArrayLike,
+        sequence_len: ArrayLike = None,
+        initial_state: State = None,
+        return_state: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
         inputs = tf.convert_to_tensor(inputs)
         if inputs.dtype == tf.float32 and inputs.shape.num_elements() == 0:
             inputs = tf.as_string(inputs)  # a list of no strings has no type
@@ -148,25 +160,33 @@ class ElmoEncoder(keras.layers.Layer):
             f"[batch, max_tokens, max_characters]; got {inputs.dtype.name} of shape {inputs.shape}"
         )
 
-    def encode_text(self, text, initial_state=None, return_state=False):
+    def encode_text(
+        self, text: ArrayLike, initial_state: State = None, return_state: bool = False
+    ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for raw text: string `[batch]`."""
         text = tf.convert_to_tensor(text, tf.string)
-        return self._run(self._text, [text], initial_state, return_state)
+        return self._traces.run(self._text, [text], initial_state, return_state)
 
-    def encode_tokens(self, tokens, sequence_len, initial_state=None, return_state=False):
+    def encode_tokens(
+        self,
+        tokens: ArrayLike,
+        sequence_len: ArrayLike,
+        initial_state: State = None,
+        return_state: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
         tokens = tf.convert_to_tensor(tokens, tf.string)
         lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
-        return self._run(self._tokens, [tokens, lengths], initial_state, return_state)
+        return self._traces.run(self._tokens, [tokens, lengths], initial_state, return_state)
 
     def encode_character_ids(
         self,
-        character_ids,
-        sequence_len=None,
-        initial_state=None,
-        return_state=False,
-        dense=False,
-    ):
+        character_ids: ArrayLike,
+        sequence_len: ArrayLike = None,
+        initial_state: State = None,
+        return_state: bool = False,
+        dense: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for character ids: int32 `[batch, max_tokens, max_characters]`.
 
         Uses no string operation; with `dense`, no shape that depends on values either, so that
@@ -183,31 +203,35 @@ class ElmoEncoder(keras.layers.Layer):
             sequence_len = boundaries.lengths_of_character_ids(character_ids)
         lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
         way_in = self._dense_character_ids if dense else self._character_ids
-        return self._run(way_in, [character_ids, lengths], initial_state, return_state)
+        return self._traces.run(way_in, [character_ids, lengths], initial_state, return_state)
 
-    def _run(self, way_in, inputs, initial_state, return_state):
-        """Calls `way_in` within the caller's graph if there is one, else through its own trace."""
-        if tf.inside_function():
-            return way_in(*inputs, initial_state, return_state)
-        arguments = inputs if initial_state is None else [*inputs, initial_state]
-        return self._traces.of(way_in, arguments, return_state)(*arguments)
-
-    def _text(self, text, initial_state, return_state):
+    def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
         ragged = split_text(text)
         lengths = tf.cast(ragged.row_lengths(), tf.int32)
         return self._tokens(ragged.to_tensor(""), lengths, initial_state, return_state)
 
-    def _tokens(self, tokens, lengths, initial_state, return_state):
-        lengths = _checked_lengths(lengths, tokens)
+    def _tokens(
+        self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
+    ) -> Any:
+        lengths = boundaries.checked_lengths(lengths, tokens)
         return self._encode(
             self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
         )
 
-    def _dense_character_ids(self, character_ids, lengths, initial_state, return_state):
+    def _dense_character_ids(
+        self, character_ids: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
+    ) -> Any:
         return self._character_ids(character_ids, lengths, initial_state, return_state, dense=True)
 
-    def _character_ids(self, character_ids, lengths, initial_state, return_state, dense=False):
-        lengths = _checked_lengths(lengths, character_ids)
+    def _character_ids(
+        self,
+        character_ids: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State,
+        return_state: bool,
+        dense: bool = False,
+    ) -> Any:
+        lengths = boundaries.checked_lengths(lengths, character_ids)
         with_boundaries = boundaries.add_boundary_characters(character_ids, lengths)
         embeddings = self.char_cnn(with_boundaries, dense=dense)  # [batch, max_tokens + 2, P]
         return self._encode(embeddings, lengths, initial_state, return_state)
@@ -223,7 +247,9 @@ class ElmoEncoder(keras.layers.Layer):
         embeddings = self.char_cnn(characters.characters_of_tokens(distinct, width))  # [words, P]
         return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
 
-    def _encode(self, embeddings, lengths, initial_state, return_state):
+    def _encode(
+        self, embeddings: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
+    ) -> Any:
         """Everything above the words; `embeddings` include both boundaries of each row."""
         layers = self.bilm(
             embeddings,
@@ -234,7 +260,7 @@ class ElmoEncoder(keras.layers.Layer):
         layers, state = layers if return_state else (layers, None)
         is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)  # [batch, max_tokens]
 
-        def real(values):  # boundaries taken off, zeros at padding
+        def real(values: tf.Tensor) -> tf.Tensor:  # boundaries taken off, zeros at padding
             values = tf.cast(values[:, 1:-1], tf.float32)
             return tf.where(is_real[..., tf.newaxis], values, 0.0)
 
@@ -263,55 +289,3 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
-
-
-class _Traces:
-    """The traced functions of one encoder: one for each way in, whatever the shapes.
-
-    A plain object, because Keras and `tf.train.Checkpoint` track what a layer's own attributes
-    hold, and functions are not part of a model's content.
-    """
-
-    def __init__(self) -> None:
-        self._functions = {}
-
-    def of(self, way_in, arguments, return_state) -> tf.types.experimental.GenericFunction:
-        """The function for `way_in(inputs..., initial_state or None, return_state)`."""
-        has_state = isinstance(arguments[-1], tuple)
-        key = (way_in.__name__, has_state, return_state)
-        if key not in self._functions:
-
-            def run(*arguments):
-                state = () if has_state else (None,)
-                return way_in(*arguments, *state, return_state)
-
-            self._functions[key] = tf.function(
-                run,
-                input_signature=tf.nest.map_structure(_any_size, arguments),
-                autograph=False,
-            )
-        return self._functions[key]
-
-
-def _any_size(tensor: tf.Tensor) -> tf.TensorSpec:
-    """Batch and length vary; only the characters of a token, and a state's width, are fixed."""
-    num_free = 2 if tensor.dtype in (tf.string, tf.int32) else 1
-    rank = tensor.shape.rank
-    fixed = [None] * min(rank, num_free) + list(tensor.shape[num_free:])
-    return tf.TensorSpec(fixed, tensor.dtype)
-
-
-def _checked_lengths(sequence_len, tokens: tf.Tensor) -> tf.Tensor:
-    """`sequence_len` as int32 `[batch]`, each from 0 to the width of `tokens`, or an error."""
-    lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
-    batch, width = tf.unstack(tf.shape(tokens)[:2])
-    message = "sequence_len must be from 0 to the number of tokens in a row (the width of tokens)"
-    checks = [
-        tf.debugging.assert_equal(
-            tf.shape(lengths), [batch], "sequence_len must hold one length for each row of tokens"
-        ),
-        tf.debugging.assert_non_negative(lengths, message),
-        tf.debugging.assert_less_equal(lengths, width, message),
-    ]
-    with tf.control_dependencies([check for check in checks if check is not None]):
-        return tf.identity(lengths)

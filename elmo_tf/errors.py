@@ -6,4 +6,4 @@ class InputError(ValueError):
 
 
 class UsageError(InputError):
-    """A command was called wrongly. The message is one line naming the flag; commands exit with 2."""
+    """A command was called wrongly. The message is one line with the flag; commands exit with 2."""

@@ -1,6 +1,6 @@
 """The bidirectional language model that training and evaluation run: encoder plus softmax."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -61,7 +61,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         vocabulary_size: int,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.encoder = ElmoEncoder(config, dropout=dropout, seed=seed, name="encoder")
@@ -136,7 +136,13 @@ class ElmoLanguageModel(keras.layers.Layer):
             last_layers.append(layers[-1])
         return tf.stack(last_layers), BiLmState(**states)
 
-    def _flat_outputs(self, window, state, training=False, dropout_seed=None):
+    def _flat_outputs(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        training: bool = False,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
         outputs, state = self.window_outputs(window, state, training, dropout_seed)
         return tf.reshape(outputs, [-1, outputs.shape[-1]]), state  # [2 * batch * steps, P]
 

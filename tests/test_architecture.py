@@ -53,6 +53,7 @@ MODEL = (
     *FOUNDATION,
     "elmo_tf.text",
     "elmo_tf.layers",
+    "elmo_tf.tracing",
     "elmo_tf.encoder",
     "elmo_tf.embedding",
     "elmo_tf.language_model",
@@ -80,7 +81,7 @@ RULES = (
         forbidden_standard=FILE_ACCESS,
     ),
     Rule(
-        ("elmo_tf.encoder", "elmo_tf.language_model"),
+        ("elmo_tf.tracing", "elmo_tf.encoder", "elmo_tf.language_model"),
         project=MODEL,
         libraries=NUMERIC | {"keras"},
     ),

@@ -1,6 +1,6 @@
 """The two LSTM language models of ELMo: one stack reads left to right, the other right to left."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -66,7 +66,7 @@ class BiLm(keras.layers.Layer):
         projection_clip: float | None = None,
         dropout: float = 0.0,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if num_layers < 1:
@@ -101,11 +101,18 @@ class BiLm(keras.layers.Layer):
         """The layers of "forward" or "backward", lowest first."""
         return [getattr(self, f"{direction}_{index}") for index in range(self.num_layers)]
 
-    def build(self, inputs_shape) -> None:
+    def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         for name in self._layer_names():
             getattr(self, name).build(inputs_shape)
 
-    def call(self, inputs, lengths, initial_state=None, return_state=False, training=False):
+    def call(
+        self,
+        inputs: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: BiLmState | None = None,
+        return_state: bool = False,
+        training: bool = False,
+    ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
         state_lengths = lengths if return_state else None
         seed = self._dropout_seed() if training and self.dropout else None
@@ -170,7 +177,14 @@ class BiLm(keras.layers.Layer):
             *(tuple(lstm.zero_state(batch) for lstm in self.stack(way)) for way in DIRECTIONS)
         )
 
-    def _drop(self, values, direction: str, index: int, training: bool, seed):
+    def _drop(
+        self,
+        values: tf.Tensor,
+        direction: str,
+        index: int,
+        training: bool,
+        seed: tf.Tensor | None,
+    ) -> tf.Tensor:
         if not training or not self.dropout:
             return values
         if seed is None:

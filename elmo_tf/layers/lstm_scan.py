@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 class LstmState(NamedTuple):
-    """State between two steps, per row: `hidden` `[batch, projection_dim]`, `cell` `[batch, units]`."""
+    """State between two steps: `hidden` `[batch, projection_dim]`, `cell` `[batch, units]`."""
 
     hidden: tf.Tensor
     cell: tf.Tensor
@@ -84,7 +84,7 @@ def scan(
     num_steps = tf.shape(input_gates)[0]
     outputs = tf.TensorArray(input_gates.dtype, num_steps, element_shape=hidden.shape)
 
-    def body(time, hidden, cell, outputs):
+    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.TensorArray) -> tuple:
         new_hidden, new_cell, _ = step(input_gates[time], hidden, cell, recurrence)
         if lengths is not None:
             is_real = (time < lengths)[tf.newaxis, :]  # [1, batch]
@@ -101,7 +101,7 @@ def scan(
 def scan_with_saved_gates(
     input_gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """`scan` for training: keeps gates and cells of all steps for a gradient of few, large products.
+    """`scan` for training: keeps the gates of all steps for a gradient of few, large products.
 
     TensorFlow's own gradient of the loop adds a `[4 * units, projection_dim]` product and the
     accumulation of its result to every step (performance.md, point 7).
@@ -111,7 +111,9 @@ def scan_with_saved_gates(
         kernels.append(recurrence.projection_kernel)
 
     @tf.custom_gradient
-    def run(input_gates, hidden, cell, *kernels):
+    def run(
+        input_gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, *kernels: tf.Tensor
+    ) -> tuple:
         local = recurrence._replace(
             recurrent_kernel=kernels[0],
             projection_kernel=kernels[1] if len(kernels) > 1 else None,
@@ -129,18 +131,24 @@ class _Saved(NamedTuple):
     gates: tf.Tensor  # [time, 4 * units, batch], before activation
 
 
-def _forward(input_gates, hidden, cell, recurrence: Recurrence) -> _Saved:
+def _forward(
+    input_gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
+) -> _Saved:
     num_steps = tf.shape(input_gates)[0]
 
-    def array(element_shape):
+    def array(element_shape: tf.TensorShape) -> tf.TensorArray:
         return tf.TensorArray(input_gates.dtype, num_steps, element_shape=element_shape)
 
     arrays = _Saved(array(hidden.shape), array(cell.shape), array(input_gates.shape[1:]))
 
-    def body(time, hidden, cell, arrays):
+    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, arrays: _Saved) -> tuple:
         hidden, cell, gates = step(input_gates[time], hidden, cell, recurrence)
-        values = _Saved(hidden, cell, gates)
-        return time + 1, hidden, cell, _Saved(*(a.write(time, v) for a, v in zip(arrays, values)))
+        arrays = _Saved(
+            arrays.outputs.write(time, hidden),
+            arrays.cells.write(time, cell),
+            arrays.gates.write(time, gates),
+        )
+        return time + 1, hidden, cell, arrays
 
     loop = tf.while_loop(lambda time, *_: time < num_steps, body, (0, hidden, cell, arrays))
     return _Saved(*(array.stack() for array in loop[3]))
@@ -153,7 +161,15 @@ def _inside(value: tf.Tensor, limit: float | None) -> Callable[[tf.Tensor], tf.T
     return lambda gradient: tf.where(tf.abs(value) < limit, gradient, tf.zeros_like(gradient))
 
 
-def _backward(saved: _Saved, hidden, cell, recurrence, d_outputs, d_hidden, d_cell):
+def _backward(
+    saved: _Saved,
+    hidden: tf.Tensor,
+    cell: tf.Tensor,
+    recurrence: Recurrence,
+    d_outputs: tf.Tensor,
+    d_hidden: tf.Tensor,
+    d_cell: tf.Tensor,
+) -> tuple[tf.Tensor, ...]:
     """Gradients of (input_gates, hidden, cell, *kernels); see `scan_with_saved_gates`."""
     has_projection = recurrence.projection_kernel is not None
     # Transposed once here: a transposed left side inside the loop is several times slower.
@@ -166,7 +182,13 @@ def _backward(saved: _Saved, hidden, cell, recurrence, d_outputs, d_hidden, d_ce
         saved.gates.dtype, num_steps, element_shape=saved.outputs.shape[1:]
     )
 
-    def body(time, d_hidden, d_cell, d_gates, d_projected):
+    def body(
+        time: tf.Tensor,
+        d_hidden: tf.Tensor,
+        d_cell: tf.Tensor,
+        d_gates: tf.TensorArray,
+        d_projected: tf.TensorArray,
+    ) -> tuple:
         d_hidden += d_outputs[time]
         if has_projection:
             d_hidden = _inside(saved.outputs[time], recurrence.projection_clip)(d_hidden)
@@ -202,7 +224,7 @@ def _backward(saved: _Saved, hidden, cell, recurrence, d_outputs, d_hidden, d_ce
 
 
 def _sum_of_outer_products(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """Sum over time and batch of `left right^T`: `[time, m, batch]`, `[time, n, batch]` to `[m, n]`."""
+    """Sum over time and batch of `left right^T`; `[time, m, batch]`, `[time, n, batch]`."""
     # A product over one long axis; contracting time step by step would add up T results.
     left = tf.transpose(left, [1, 0, 2])  # [m, time, batch]
     right = tf.transpose(right, [1, 0, 2])

@@ -1,5 +1,7 @@
 """An LSTM whose output is a projection of its hidden vector, with both clips of bilm-tf."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -61,7 +63,7 @@ class ProjectedLstm(keras.layers.Layer):
         cell_clip: float | None = None,
         projection_clip: float | None = None,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if units < 1:
@@ -85,7 +87,7 @@ class ProjectedLstm(keras.layers.Layer):
         """Whether the output is narrower than the cell."""
         return self.projection_dim != self.units
 
-    def build(self, inputs_shape) -> None:
+    def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         input_dim = inputs_shape[-1]
         limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
 
@@ -112,7 +114,13 @@ class ProjectedLstm(keras.layers.Layer):
                 initializer=uniform((6.0 / (self.projection_dim + self.units)) ** 0.5, 2),
             )
 
-    def call(self, inputs, initial_state=None, lengths=None, training=False):
+    def call(
+        self,
+        inputs: tf.Tensor,
+        initial_state: LstmState | None = None,
+        lengths: tf.Tensor | None = None,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, LstmState]:
         batch = tf.shape(inputs)[0]
         if initial_state is None:
             initial_state = self.zero_state(batch)
@@ -152,10 +160,16 @@ class ProjectedLstm(keras.layers.Layer):
         gates = tf.reshape(gates, [num_steps, batch, 4 * self.units])
         return tf.transpose(gates, [0, 2, 1])
 
-    def compute_output_spec(self, inputs, initial_state=None, lengths=None, training=False):
+    def compute_output_spec(
+        self,
+        inputs: keras.KerasTensor,
+        initial_state: LstmState | None = None,
+        lengths: keras.KerasTensor | None = None,
+        training: bool = False,
+    ) -> tuple[keras.KerasTensor, LstmState]:
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 
-        def tensor(*shape):
+        def tensor(*shape: int | None) -> keras.KerasTensor:
             return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
         state = LstmState(tensor(batch, self.projection_dim), tensor(batch, self.units))

@@ -46,3 +46,29 @@ def lengths_of_character_ids(character_ids: tf.Tensor) -> tf.Tensor:
     # Zero stands in front so that a batch without tokens has a maximum.
     ends = tf.pad(tf.where(is_token, position, 0), [[0, 0], [1, 0]])
     return tf.reduce_max(ends, axis=1)
+
+
+def checked_lengths(sequence_len: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    """`sequence_len` itself, checked in the graph.
+
+    Args:
+      sequence_len: int32 `[batch]`.
+      tokens: `[batch, max_tokens, ...]`.
+
+    Raises:
+      InvalidArgumentError: a length is below 0 or above max_tokens, or they are not one a row. In
+        eager code and where shapes are known while tracing it is a ValueError.
+    """
+    batch, width = tf.unstack(tf.shape(tokens)[:2])
+    message = "sequence_len must be from 0 to the number of tokens in a row (the width of tokens)"
+    checks = [
+        tf.debugging.assert_equal(
+            tf.shape(sequence_len),
+            [batch],
+            "sequence_len must hold one length for each row of tokens",
+        ),
+        tf.debugging.assert_non_negative(sequence_len, message),
+        tf.debugging.assert_less_equal(sequence_len, width, message),
+    ]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(sequence_len)
