@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import lstm_scan
+from elmo_tf.layers import lstm_gradient, lstm_scan
 from elmo_tf.layers.lstm_scan import LstmState
 
 
@@ -121,9 +121,8 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
-        batch = tf.shape(inputs)[0]
         if initial_state is None:
-            initial_state = self.zero_state(batch)
+            initial_state = self.zero_state(tf.shape(inputs)[0])
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
         recurrence = lstm_scan.Recurrence(
             tf.convert_to_tensor(self.recurrent_kernel),
@@ -131,11 +130,15 @@ class ProjectedLstm(keras.layers.Layer):
             self.cell_clip,
             self.projection_clip,
         )
-        input_gates = self._input_gates(inputs)
+        input_kernel = tf.convert_to_tensor(self.input_kernel)
+        bias = tf.convert_to_tensor(self.bias)
         if training and lengths is None:
-            results = lstm_scan.scan_with_saved_gates(input_gates, hidden, cell, recurrence)
+            results = lstm_gradient.scan_for_training(
+                inputs, hidden, cell, input_kernel, bias, recurrence
+            )
         else:
-            results = lstm_scan.scan(input_gates, hidden, cell, recurrence, lengths)
+            gates = lstm_scan.input_gates(inputs, input_kernel, bias)
+            results = lstm_scan.scan(gates, hidden, cell, recurrence, lengths)
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
         return outputs, LstmState(tf.transpose(hidden), tf.transpose(cell))
@@ -146,19 +149,6 @@ class ProjectedLstm(keras.layers.Layer):
         return LstmState(
             tf.zeros([batch, self.projection_dim], dtype), tf.zeros([batch, self.units], dtype)
         )
-
-    def _input_gates(self, inputs: tf.Tensor) -> tf.Tensor:
-        """W x + b for all steps at once: `[batch, time, input_dim]` to `[time, 4 * units, batch]`.
-
-        One large product and one transposition; a product per step, batched or not, was slower at
-        every size (performance.md, point 2).
-        """
-        batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
-        flat = tf.reshape(tf.transpose(inputs, [1, 0, 2]), [-1, inputs.shape[-1]])
-        gates = tf.matmul(flat, tf.convert_to_tensor(self.input_kernel), transpose_b=True)
-        gates = tf.nn.bias_add(gates, tf.convert_to_tensor(self.bias))
-        gates = tf.reshape(gates, [num_steps, batch, 4 * self.units])
-        return tf.transpose(gates, [0, 2, 1])
 
     def compute_output_spec(
         self,
