@@ -178,8 +178,9 @@ class SampledSoftmax(keras.layers.Layer):
 def _logits(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """`[classes, positions]`.
 
-    In this order neither the product nor its gradients transpose the largest array, which saves a
-    quarter of a training step's time here (2560 positions, 8192 negatives, dim 512, on 2 cores).
+    In this order neither the product nor its gradients transpose the largest array. With the
+    gradient the loss takes 0.94 of the time of `[positions, classes]`, and 0.85 of the time of
+    `tf.nn.sampled_softmax_loss` (2560 positions, 8192 negatives, dim 512, on 2 cores).
     """
     return tf.matmul(kernel, tf.transpose(inputs)) + bias[:, tf.newaxis]
 

@@ -334,3 +334,13 @@ def test_equals_the_graph_of_bilm_tf(fixtures_dir, name, dense):
 
 def test_no_configuration_of_the_zoo_is_left_out(fixtures_dir):
     assert sorted(p.name for p in (fixtures_dir / "config_zoo").iterdir() if p.is_dir()) == ZOO
+
+
+def test_keras_model_file_round_trip(tmp_path):
+    inputs = keras.Input((None, MAX_CHARACTERS), dtype="int32")
+    layer = make(2)
+    outputs = layer(inputs)
+    assert outputs.shape == (None, None, PROJECTION_DIM)
+    keras.Model(inputs, outputs).save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(batch()), layer(batch()))
