@@ -20,7 +20,6 @@ def scan_for_training(
     hidden: tf.Tensor,
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
-    bias: tf.Tensor,
     recurrence: Recurrence,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """`lstm_scan.scan` of `lstm_scan.input_gates`, differentiable in every tensor.
@@ -30,13 +29,12 @@ def scan_for_training(
       hidden: `[projection_dim, batch]`.
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
-      bias: `[4 * units]`.
       recurrence: weights and clips.
 
     Returns:
       Outputs `[time, projection_dim, batch]`, and the last hidden and cell state.
     """
-    kernels = [recurrence.recurrent_kernel]
+    kernels = [recurrence.recurrent_kernel, recurrence.bias]
     if recurrence.projection_kernel is not None:
         kernels.append(recurrence.projection_kernel)
 
@@ -46,14 +44,14 @@ def scan_for_training(
         hidden: tf.Tensor,
         cell: tf.Tensor,
         input_kernel: tf.Tensor,
-        bias: tf.Tensor,
         *kernels: tf.Tensor,
     ) -> tuple:
         local = recurrence._replace(
             recurrent_kernel=kernels[0],
-            projection_kernel=kernels[1] if len(kernels) > 1 else None,
+            bias=kernels[1],
+            projection_kernel=kernels[2] if len(kernels) > 2 else None,
         )
-        saved = _forward(lstm_scan.input_gates(inputs, input_kernel, bias), hidden, cell, local)
+        saved = _forward(lstm_scan.input_gates(inputs, input_kernel), hidden, cell, local)
 
         def gradient(*d_results: tf.Tensor) -> tuple[tf.Tensor, ...]:
             d_gates, d_projected, d_hidden, d_cell = _steps_back(saved, cell, local, *d_results)
@@ -64,7 +62,7 @@ def scan_for_training(
 
         return (saved.outputs, saved.outputs[-1], saved.cells[-1]), gradient
 
-    return run(inputs, hidden, cell, input_kernel, bias, *kernels)
+    return run(inputs, hidden, cell, input_kernel, *kernels)
 
 
 class _Saved(NamedTuple):
@@ -190,7 +188,8 @@ def _of_inputs_and_weights(
     input_kernel: tf.Tensor,
     saved: _Saved,
 ) -> list[tf.Tensor]:
-    """Gradients of inputs, input kernel, bias, recurrent kernel and, if there, projection."""
+    """Gradients of inputs, input kernel, recurrent kernel, bias and, if there, projection."""
+    d_bias = tf.reduce_sum(d_gates, axis=0)  # [4 * units, batch]
     d_gates = _columns(d_gates)  # [4 * units, time * batch]
     previous_outputs = tf.concat([hidden[tf.newaxis], saved.outputs[:-1]], axis=0)
     # Input and recurrent kernel see the same gradient: one product serves both.
@@ -203,7 +202,7 @@ def _of_inputs_and_weights(
     batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
     d_inputs = tf.reshape(d_inputs, [inputs.shape[2], num_steps, batch])
     d_inputs = tf.transpose(d_inputs, [2, 1, 0])  # [batch, time, input_dim]
-    gradients = [d_inputs, d_input_kernel, tf.reduce_sum(d_gates, axis=1), d_recurrent_kernel]
+    gradients = [d_inputs, d_input_kernel, d_recurrent_kernel, d_bias]
     if d_projected is not None:
         output_gate = lstm_scan.activate(saved.gates, axis=1)[3]
         unprojected = _columns(output_gate * tf.tanh(saved.cells))  # [units, time * batch]

@@ -121,23 +121,25 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
+        batch = tf.shape(inputs)[0]
         if initial_state is None:
-            initial_state = self.zero_state(tf.shape(inputs)[0])
+            initial_state = self.zero_state(batch)
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
+        bias = tf.convert_to_tensor(self.bias)[:, tf.newaxis]
         recurrence = lstm_scan.Recurrence(
             tf.convert_to_tensor(self.recurrent_kernel),
+            tf.broadcast_to(bias, [4 * self.units, batch]),
             tf.convert_to_tensor(self.projection_kernel) if self.has_projection else None,
             self.cell_clip,
             self.projection_clip,
         )
         input_kernel = tf.convert_to_tensor(self.input_kernel)
-        bias = tf.convert_to_tensor(self.bias)
         if training and lengths is None:
             results = lstm_gradient.scan_for_training(
-                inputs, hidden, cell, input_kernel, bias, recurrence
+                inputs, hidden, cell, input_kernel, recurrence
             )
         else:
-            gates = lstm_scan.input_gates(inputs, input_kernel, bias)
+            gates = lstm_scan.input_gates(inputs, input_kernel)
             results = lstm_scan.scan(gates, hidden, cell, recurrence, lengths)
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
