@@ -12,7 +12,7 @@ has as many tokens backward as forward, so both directions have the same sentenc
 place, and one pass is enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -146,17 +146,31 @@ class WindowStream:
                 if sentence is None:
                     break
                 row = self._rows[i] = _Row(sentence, self._vocabulary)
-            begin, end = row.step, min(row.step + self._unroll_steps - filled, row.num_steps)
-            steps = slice(filled, filled + end - begin)
-            for direction in (0, 1):
-                inputs = row.inputs[direction][begin:end]
-                token_index[direction, steps] = [places[token] for token in inputs]
-                targets[direction, steps] = row.targets[direction][begin:end]
-            filled += end - begin
-            row.step = end
-            if end == row.num_steps:
+            filled += row.take(places, token_index[:, filled:], targets[:, filled:])
+            if row.step == row.num_steps:
                 self._rows[i] = None
         return filled
+
+
+def sentence_windows(
+    sentences: Sequence[list[bytes]], vocabulary: Vocabulary, unroll_steps: int
+) -> Iterator[Window]:
+    """Windows that read each sentence in a row of its own, from its beginning to its end.
+
+    For models that read every sentence by itself. Rows whose sentence has ended are padding.
+
+    Args:
+      sentences: one a row.
+      vocabulary: gives the ids of the targets.
+      unroll_steps: most steps of a window; the last one is as long as it has to be.
+    """
+    rows = [_Row(sentence, vocabulary) for sentence in sentences]
+    while num_left := max((row.num_steps - row.step for row in rows), default=0):
+        shape = (2, len(rows), min(num_left, unroll_steps))
+        places = _Places()
+        token_index, targets = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        lengths = [row.take(places, token_index[:, i], targets[:, i]) for i, row in enumerate(rows)]
+        yield Window(list(places), token_index, targets, np.array(lengths, np.int32))
 
 
 def count_corpus(files: Sequence[str], tokenizer: Tokenizer) -> tuple[int, int]:
@@ -184,6 +198,16 @@ class _Row:
         self.num_steps = len(tokens) - 1
         self.inputs = (tokens[:-1], tokens[:0:-1])
         self.targets = (ids[1:], ids[-2::-1])
+
+    def take(self, places: "_Places", token_index: np.ndarray, targets: np.ndarray) -> int:
+        """Moves the next steps to the front of `[2, steps]`; returns how many there were."""
+        begin = self.step
+        self.step = end = min(begin + targets.shape[1], self.num_steps)
+        for direction in (0, 1):
+            inputs = self.inputs[direction][begin:end]
+            token_index[direction, : end - begin] = [places[token] for token in inputs]
+            targets[direction, : end - begin] = self.targets[direction][begin:end]
+        return end - begin
 
 
 class _Places(dict):

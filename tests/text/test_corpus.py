@@ -267,3 +267,24 @@ def test_count(text_file, tmp_path):
     blank.write_bytes(b"\n \n")
     assert corpus.count_corpus([text_file, str(blank)], split) == (6, 29 + 6)
     assert corpus.count_corpus([str(blank)], split) == (0, 0)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 100])
+def test_sentence_windows_read_each_sentence_in_its_own_row(text_file, vocabulary, steps):
+    read = list(SentenceReader([text_file], split, passes=1))
+    windows = list(corpus.sentence_windows(read, vocabulary, steps))
+    assert [window.targets.shape[2] for window in windows[:-1]] == [steps] * (len(windows) - 1)
+    assert sum(window.targets.shape[2] for window in windows) == max(map(len, read)) + 1
+    for row, sentence in enumerate(read):
+        bounded = [b"<S>", *sentence, b"</S>"]
+        for direction, tokens_read in enumerate((bounded, bounded[::-1])):
+            steps_read = [step for w in windows for step in scored([w], row, direction)]
+            ids = vocabulary.ids(tokens_read[1:]).tolist()
+            assert steps_read == list(zip(tokens_read[:-1], ids, strict=True))
+    for window in windows:
+        padding = np.arange(window.targets.shape[2]) >= window.lengths[:, np.newaxis]
+        assert not window.targets[:, padding].any() and not window.token_index[:, padding].any()
+
+
+def test_sentence_windows_of_no_sentence(vocabulary):
+    assert list(corpus.sentence_windows([], vocabulary, 4)) == []
