@@ -1,5 +1,6 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -206,9 +207,7 @@ class ElmoEncoder(keras.layers.Layer):
         return self._traces.run(way_in, [character_ids, lengths], initial_state, return_state)
 
     def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
-        ragged = split_text(text)
-        lengths = tf.cast(ragged.row_lengths(), tf.int32)
-        return self._tokens(ragged.to_tensor(""), lengths, initial_state, return_state)
+        return self._tokens(*tokenize(text), initial_state, return_state)
 
     def _tokens(
         self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
@@ -232,8 +231,7 @@ class ElmoEncoder(keras.layers.Layer):
         dense: bool = False,
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, character_ids)
-        with_boundaries = boundaries.add_boundary_characters(character_ids, lengths)
-        embeddings = self.char_cnn(with_boundaries, dense=dense)  # [batch, max_tokens + 2, P]
+        embeddings = self.embed_character_ids(character_ids, lengths, dense)
         return self._encode(embeddings, lengths, initial_state, return_state)
 
     def embed_tokens(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -247,10 +245,39 @@ class ElmoEncoder(keras.layers.Layer):
         embeddings = self.char_cnn(characters.characters_of_tokens(distinct, width))  # [words, P]
         return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
 
+    def embed_character_ids(
+        self, character_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False
+    ) -> tf.Tensor:
+        """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
+        with_boundaries = boundaries.add_boundary_characters(character_ids, lengths)
+        return self.char_cnn(with_boundaries, dense=dense)
+
     def _encode(
         self, embeddings: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
     ) -> Any:
-        """Everything above the words; `embeddings` include both boundaries of each row."""
+        layers, state = self.compute_layers(embeddings, lengths, initial_state, return_state)
+        outputs = self.mix_layers(layers, lengths)
+        return (outputs, state) if return_state else outputs
+
+    def compute_layers(
+        self,
+        embeddings: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State = None,
+        return_state: bool = False,
+    ) -> tuple[list[tf.Tensor], State]:
+        """Everything between the words and the mix.
+
+        Args:
+          embeddings: `[batch, max_tokens + 2, P]`, both boundaries of each row among them.
+          lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
+          initial_state: state to start from, or None for zeros.
+          return_state: whether the state after each row's last token is wanted.
+
+        Returns:
+          The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
+          2 * P]` in one list, without boundaries, float32, zero at padding; and the state or None.
+        """
         layers = self.bilm(
             embeddings,
             lengths=lengths + 2,
@@ -258,25 +285,27 @@ class ElmoEncoder(keras.layers.Layer):
             return_state=return_state,
         )
         layers, state = layers if return_state else (layers, None)
-        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)  # [batch, max_tokens]
+        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)[..., tf.newaxis]
 
         def real(values: tf.Tensor) -> tf.Tensor:  # boundaries taken off, zeros at padding
-            values = tf.cast(values[:, 1:-1], tf.float32)
-            return tf.where(is_real[..., tf.newaxis], values, 0.0)
+            return tf.where(is_real, tf.cast(values[:, 1:-1], tf.float32), 0.0)
 
-        word_embeddings = real(embeddings)
-        layers = [real(layer) for layer in layers]
+        return [real(embeddings), *map(real, layers)], state
+
+    def mix_layers(self, layers: Sequence[tf.Tensor], lengths: tf.Tensor) -> Outputs:
+        """The outputs by name, from the layers that `compute_layers` gives."""
+        word_embeddings, *lstm_layers = layers
         doubled = tf.concat([word_embeddings, word_embeddings], axis=-1)
-        elmo = self.scalar_mix([doubled, *layers], mask=is_real)
+        is_real = tf.sequence_mask(lengths, tf.shape(doubled)[1])  # [batch, max_tokens]
+        elmo = self.scalar_mix([doubled, *lstm_layers], mask=is_real)
         count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)
-        outputs = {
+        return {
             "word_emb": word_embeddings,
-            **{f"lstm_outputs{n}": layer for n, layer in enumerate(layers, start=1)},
+            **{f"lstm_outputs{n}": layer for n, layer in enumerate(lstm_layers, start=1)},
             "elmo": elmo,
             "default": tf.reduce_sum(elmo, axis=1) / count[:, tf.newaxis],
             "sequence_len": lengths,
         }
-        return (outputs, state) if return_state else outputs
 
     def zero_state(self, batch: int) -> BiLmState:
         """The state before any text, for `batch` rows."""
@@ -289,3 +318,9 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
+
+
+def tokenize(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """String `[batch]` to tokens `[batch, max_tokens]`, filled up with "", and their lengths."""
+    ragged = split_text(text)  # [batch, (tokens)]
+    return ragged.to_tensor(""), tf.cast(ragged.row_lengths(), tf.int32)
