@@ -10,10 +10,11 @@ goes through TensorFlow's checkpoint reader, which checks a sum over each array:
 cut off, or that lost bits, is noticed and never taken for weights.
 """
 
+import logging
 import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -22,10 +23,13 @@ import tensorflow as tf
 from elmo_tf.checks import printable
 from elmo_tf.errors import InputError
 
+_logger = logging.getLogger(__name__)
+
 MODEL = "model"
 CHECKPOINT_NAME = "ckpt"
 
 Variables = dict[str, tf.Variable]
+Result = TypeVar("Result")
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -125,10 +129,13 @@ def read_variables(checkpoint_prefix: str | os.PathLike) -> dict[str, np.ndarray
       DamagedCheckpointError: there is no such checkpoint, or it can't be read.
       InputError: it is somebody else's: it has no such dictionary.
     """
-    reader = CheckpointReader(checkpoint_prefix)
+    return _read_model(CheckpointReader(checkpoint_prefix))
+
+
+def _read_model(reader: CheckpointReader) -> dict[str, np.ndarray]:
     names = sorted(reader.shapes())
     if not names:
-        raise InputError(f"{checkpoint_prefix}: is not a checkpoint of elmo_tf: no model in it")
+        raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
     return {name: reader.read(name) for name in names}
 
 
@@ -172,6 +179,47 @@ def checkpoints_in(directory: str | os.PathLike) -> list[str]:
         if (match := re.fullmatch(rf"{CHECKPOINT_NAME}-(\d+)\.index", name))
     ]
     return [os.path.join(directory, f"{CHECKPOINT_NAME}-{step}") for step in sorted(steps)[::-1]]
+
+
+def read_newest(directory: str | os.PathLike) -> dict[str, np.ndarray]:
+    """As `read_variables`, from the newest checkpoint of a training directory; see `from_newest`.
+
+    Raises:
+      InputError: as `from_newest`, or there is no checkpoint.
+    """
+    arrays = from_newest(directory, _read_model)
+    if arrays is None:
+        raise InputError(f"{directory}: has no checkpoint yet")
+    return arrays
+
+
+def from_newest(
+    directory: str | os.PathLike, read: Callable[[CheckpointReader], Result]
+) -> Result | None:
+    """What `read` makes of the newest checkpoint that is not damaged; None if there is none at all.
+
+    A damaged one, which a power cut or a full disk may leave, is named in a warning.
+
+    Args:
+      directory: of a training run.
+      read: has to read all that it will need, since only reading finds damage.
+
+    Raises:
+      InputError: all of them are damaged, or what `read` raises.
+    """
+    damaged: list[str] = []
+    for prefix in checkpoints_in(directory):
+        try:
+            result = read(CheckpointReader(prefix))
+        except DamagedCheckpointError as error:
+            damaged.append(str(error))
+            continue
+        for message in damaged:
+            _logger.warning("%s; going back to %s", message, os.path.basename(prefix))
+        return result
+    if damaged:
+        raise InputError(f"no checkpoint can be read: {'; '.join(damaged)}")
+    return None
 
 
 # How `tf.train.Checkpoint` writes the names of a dictionary, where "/" has a meaning already.

@@ -140,3 +140,27 @@ def test_checkpoints_in_a_directory_newest_first(tmp_path):
         (tmp_path / name).touch()
     expected = [str(tmp_path / name) for name in ("ckpt-10", "ckpt-9")]
     assert checkpoint.checkpoints_in(tmp_path) == expected
+
+
+def test_newest_that_is_whole(variables, tmp_path, caplog):
+    saved = tf.train.Checkpoint(model={"a": tf.Variable(1.0)})
+    for step in (9, 10, 11):
+        saved.model["a"].assign(step)
+        saved.write(str(tmp_path / f"ckpt-{step}"))
+    assert checkpoint.read_newest(tmp_path) == {"a": 11.0}
+    assert not caplog.messages
+    os.unlink(tmp_path / "ckpt-11.data-00000-of-00001")
+    truncate(tmp_path / "ckpt-10.index")
+    assert checkpoint.read_newest(tmp_path) == {"a": 9.0}
+    assert len(caplog.messages) == 2
+    for step, message in zip((11, 10), caplog.messages, strict=True):
+        assert message.startswith(f"{tmp_path}/ckpt-{step}: damaged or truncated checkpoint: ")
+        assert message.endswith("; going back to ckpt-9")
+
+
+def test_no_checkpoint_and_none_that_is_whole(tmp_path):
+    with pytest.raises(InputError, match=f"^{tmp_path}: has no checkpoint yet$"):
+        checkpoint.read_newest(tmp_path)
+    (tmp_path / "ckpt-3.index").touch()
+    with pytest.raises(InputError, match="^no checkpoint can be read: .*ckpt-3: damaged"):
+        checkpoint.read_newest(tmp_path)
