@@ -10,6 +10,7 @@ from elmo_tf.config import ElmoConfig
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.text import boundaries, characters
 from elmo_tf.text.tokens import split_text
 from elmo_tf.tracing import Traces
@@ -83,7 +84,7 @@ class ElmoEncoder(keras.layers.Layer):
             activation=char_cnn.activation,
             num_characters=characters.NUM_CHARACTERS,
             filler_id=characters.FILLER,
-            seed=seed,
+            seed=derive_seed(seed, "char_cnn"),
             name="char_cnn",
             dtype=self.dtype_policy,
         )
@@ -95,11 +96,11 @@ class ElmoEncoder(keras.layers.Layer):
             cell_clip=lstm.cell_clip,
             projection_clip=lstm.projection_clip,
             dropout=dropout,
-            seed=None if seed is None else seed + 1000,
+            seed=derive_seed(seed, "bilm"),
             name="bilm",
             dtype=self.dtype_policy,
         )
-        self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix")
+        self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix", dtype="float32")
         self._traces = Traces()
         # Keras would refuse lists of strings, and cast integers to the layer's own type.
         self._allow_non_tensor_positional_args = True

@@ -9,6 +9,7 @@ from elmo_tf.config import ElmoConfig
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.seeds import derive_seed
 
 
 class WindowTensors(NamedTuple):
@@ -66,7 +67,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = ElmoEncoder(config, dropout=dropout, seed=seed, name="encoder")
         self.softmax = SampledSoftmax(
-            vocabulary_size, seed=None if seed is None else seed + 2000, name="softmax"
+            vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
         )
         self.softmax.build((None, config.lstm.projection_dim))
         self.built = True

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.lstm_scan import LstmState
 from elmo_tf.layers.projected_lstm import ProjectedLstm
+from elmo_tf.layers.seeds import derive_seed
 
 DIRECTIONS = ("forward", "backward")
 
@@ -82,13 +83,13 @@ class BiLm(keras.layers.Layer):
         self.dropout = dropout
         self.seed = seed
         # One attribute each: tf.train.Checkpoint does not see layers kept in a list.
-        for position, name in enumerate(self._layer_names()):
+        for name in self._layer_names():
             layer = ProjectedLstm(
                 units,
                 projection_dim,
                 cell_clip,
                 projection_clip,
-                seed=None if seed is None else seed + 10 * (position + 1),
+                seed=derive_seed(seed, name),
                 name=name,
                 dtype=self.dtype_policy,
             )

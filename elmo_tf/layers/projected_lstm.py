@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.layers import lstm_gradient, lstm_scan
 from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.layers.seeds import derive_seed
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -91,27 +92,28 @@ class ProjectedLstm(keras.layers.Layer):
         input_dim = inputs_shape[-1]
         limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
 
-        def uniform(limit: float, index: int) -> keras.initializers.Initializer:
-            seed = None if self.seed is None else self.seed + index
+        def uniform(limit: float, name: str) -> keras.initializers.Initializer:
+            seed = derive_seed(self.seed, name)
             return keras.initializers.RandomUniform(-limit, limit, seed=seed)
 
         self.input_kernel = self.add_weight(
             name="input_kernel",
             shape=(4 * self.units, input_dim),
-            initializer=uniform(limit, 0),
+            initializer=uniform(limit, "input_kernel"),
         )
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel",
             shape=(4 * self.units, self.projection_dim),
-            initializer=uniform(limit, 1),
+            initializer=uniform(limit, "recurrent_kernel"),
         )
         self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
+        projection_limit = (6.0 / (self.projection_dim + self.units)) ** 0.5
         self.projection_kernel = None
         if self.has_projection:
             self.projection_kernel = self.add_weight(
                 name="projection_kernel",
                 shape=(self.projection_dim, self.units),
-                initializer=uniform((6.0 / (self.projection_dim + self.units)) ** 0.5, 2),
+                initializer=uniform(projection_limit, "projection_kernel"),
             )
 
     def call(
