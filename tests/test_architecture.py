@@ -143,10 +143,18 @@ def may_import(rule: Rule, importer: str, imported: str) -> bool:
     return library in rule.libraries
 
 
+def project_files(root: Path) -> Iterator[Path]:
+    """Python files of the packages and scripts; a hidden folder (`benchmarks/.venv`) is not ours."""
+    for top in (*PACKAGES, *SCRIPTS):
+        for path in sorted((root / top).rglob("*.py")):
+            if not any(part.startswith(".") for part in path.relative_to(root).parts):
+                yield path
+
+
 def violations(root: Path) -> list[str]:
     """One line for each import below `root` that the table does not allow."""
     found = []
-    for path in sorted(p for top in (*PACKAGES, *SCRIPTS) for p in (root / top).rglob("*.py")):
+    for path in project_files(root):
         importer = module_name(path, root)
         rule = next((rule for rule in RULES if is_within(importer, rule.part)), None)
         where = path.relative_to(root)
