@@ -72,8 +72,8 @@ def run(
     except BrokenPipeError:
         _discard_stdout()
         return READER_LEFT
-    except KeyboardInterrupt:
-        return _report(program, "interrupted", INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        return _report(program, str(interrupt) or "interrupted", INTERRUPTED)
     except UsageError as error:
         return _report(program, str(error), CALLED_WRONGLY)
     except InputError as error:
@@ -88,25 +88,33 @@ def run(
     return 0
 
 
-def add_text_flags(flag_values: flags.FlagValues) -> None:
-    """Defines `--tokenizer` and `--normalize`, which mean the same in every command."""
+def add_text_flags(flag_values: flags.FlagValues, otherwise: str | None = None) -> None:
+    """Defines `--tokenizer` and `--normalize`, which mean the same in every command.
+
+    Args:
+      flag_values: of the command.
+      otherwise: where the command takes them from if they are not given, in words for `--help`; the
+        flags are None then. Without it they have defaults, "whitespace" and "none".
+    """
+    source = f" Default: {otherwise}." if otherwise else ""
     flags.DEFINE_enum(
         "tokenizer",
-        "whitespace",
+        None if otherwise else "whitespace",
         tokens.TOKENIZERS,
         "How a line of text is split into tokens. whitespace: at ASCII white space, as the "
         "exported model does it. The others come from tensorflow_text. unicode_whitespace: at "
         "white space of any script; unicode_script: also where the script changes, as between "
         "letters and punctuation; unicode_punctuation: also around each punctuation mark, symbol "
-        "and Han character.",
+        "and Han character." + source,
         flag_values,
     )
     flags.DEFINE_enum(
         "normalize",
-        "none",
+        None if otherwise else "none",
         tokens.NORMALIZATIONS,
         "Unicode normalization of the text before it is split. nfc: composes accents, which looks "
-        "the same; nfkc: also replaces ligatures, wide letters and no-break spaces by plain ones.",
+        "the same; nfkc: also replaces ligatures, wide letters and no-break spaces by plain ones."
+        + source,
         flag_values,
     )
 

@@ -224,11 +224,12 @@ class TrainingConfig:
       shuffle_buffer: sentences to shuffle among; 0 reads files in order.
       tokenizer: how raw text is cut into tokens.
       normalize: Unicode normalisation of raw text.
-      steps_per_report: steps from one printed line to the next.
+      steps_per_report: steps from one record for TensorBoard to the next.
       steps_per_checkpoint: steps from one checkpoint to the next.
       steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
         epoch's end.
-      num_checkpoints_kept: older ones are deleted.
+      num_checkpoints_kept: older ones are deleted. At least two, since the newest may be cut off by
+        a power cut.
     """
 
     batch_size: int = checks.field(128, checks.integer(minimum=1))
@@ -249,7 +250,7 @@ class TrainingConfig:
     steps_per_evaluation: int | None = checks.field(
         None, checks.optional(checks.integer(minimum=1))
     )
-    num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=1))
+    num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=2))
 
     def __post_init__(self) -> None:
         checks.check_fields(self, "")

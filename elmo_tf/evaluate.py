@@ -1,0 +1,98 @@
+"""Perplexity of a trained model on held-out text, with the full softmax.
+
+    python -m elmo_tf.evaluate --model_dir=run --heldout_files='heldout/*.txt'
+    python -m elmo_tf.evaluate --model_dir=run/best --heldout_files=heldout.txt --carry_state
+
+Every token is scored exactly once in each direction. By default each sentence is read by itself,
+as the exported model reads it, so the figure is the same for every --batch_size. With
+--carry_state the LSTM state goes on from sentence to sentence in each of --batch_size streams, as
+in training; that is the figure that bilm-tf reports.
+
+The last line of stdout is JSON: perplexity (exp of the mean of both directions' losses),
+forward_perplexity, backward_perplexity, and num_tokens (scored in each direction: the tokens, and
+one boundary for each sentence).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+from tqdm import tqdm
+
+from elmo_tf import command_line
+from elmo_tf.text import lines
+
+_FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "model_dir", None, "The directory of a training run, or its best/.", _FLAGS, required=True
+)
+flags.DEFINE_string(
+    "heldout_files",
+    None,
+    "The text, a sentence on each line: files or globs, separated by commas.",
+    _FLAGS,
+    required=True,
+)
+flags.DEFINE_integer(
+    "batch_size",
+    32,
+    "Sentences scored together, which decides speed and memory; with --carry_state, streams.",
+    lower_bound=1,
+    flag_values=_FLAGS,
+)
+flags.DEFINE_bool(
+    "carry_state",
+    False,
+    "Whether a sentence starts from the state that the one before it left, as in training.",
+    _FLAGS,
+)
+command_line.add_text_flags(_FLAGS, "that of the training run")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    return command_line.run(_FLAGS, _run, argv, __doc__)
+
+
+def _run(options: flags.FlagValues) -> None:
+    from elmo_tf import evaluation
+    from elmo_tf.text.corpus import WindowStream
+    from elmo_tf.text.sentences import SentenceReader
+    from elmo_tf.text.tokens import make_tokenizer
+    from elmo_tf.training.trained import load_trained_model
+
+    paths = lines.expand_globs(options.heldout_files, "--heldout_files")
+    trained = load_trained_model(os.path.expanduser(options.model_dir))
+    tokenizer = make_tokenizer(
+        options.tokenizer or trained.training.tokenizer,
+        options.normalize or trained.training.normalize,
+    )
+    reader = SentenceReader(paths, tokenizer, passes=1)
+    scorer = evaluation.WindowScorer(trained.model)
+    with tqdm(unit=" tokens", delay=1, leave=False, disable=None) as bar:
+        if options.carry_state:
+            stream = WindowStream(
+                reader,
+                trained.vocabulary,
+                options.batch_size,
+                trained.training.unroll_steps,
+                keep_incomplete=True,
+            )
+            result = evaluation.evaluate_streams(scorer, stream, bar.update)
+        else:
+            result = evaluation.evaluate_sentences(
+                scorer, reader, trained.vocabulary, options.batch_size, bar.update
+            )
+    figures = {
+        "perplexity": result.perplexity,
+        "forward_perplexity": result.forward_perplexity,
+        "backward_perplexity": result.backward_perplexity,
+        "num_tokens": result.num_tokens,
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

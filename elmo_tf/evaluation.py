@@ -1,0 +1,232 @@
+"""How well a language model predicts text: exact losses of every token, in bounded memory.
+
+Two ways to read the text, and two figures:
+
+  evaluate_sentences   each sentence from the zero state, as an encoder meets it in use
+  evaluate_streams     the state carried over the sentences of each of some streams, as in training
+
+Either way a sentence of n tokens is n + 1 predictions in each direction: its tokens, and `</S>`
+forward or `<S>` backward. None is left out, and none is made twice.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf import checks
+from elmo_tf.errors import InputError
+from elmo_tf.language_model import ElmoLanguageModel, WindowTensors
+from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.text import characters
+from elmo_tf.text.corpus import Window, WindowStream, sentence_windows
+from elmo_tf.text.vocabulary import Vocabulary
+
+# Predictions in one window. The logits of a block of 8192 words for all of them are 128 MB.
+_MOST_PREDICTIONS = 4096
+# Sentences to sort by length and batch together; more would pad less and hold more text.
+_BATCHES_SORTED = 32
+_MOST_TOKENS_SORTED = 1 << 20
+
+# Called with the number of tokens after each window.
+Progress = Callable[[int], None]
+
+
+class Evaluation(NamedTuple):
+    """Losses over a text.
+
+    Attributes:
+      forward_loss: mean negative log-likelihood in nats of the tokens, each given those before it.
+      backward_loss: the same, each given those after it.
+      num_tokens: predictions in each direction: tokens, and one boundary for each sentence.
+    """
+
+    forward_loss: float
+    backward_loss: float
+    num_tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """Exp of the mean of both losses, as bilm-tf reports it."""
+        return _exp(0.5 * (self.forward_loss + self.backward_loss))
+
+    @property
+    def forward_perplexity(self) -> float:
+        """Exp of the forward loss."""
+        return _exp(self.forward_loss)
+
+    @property
+    def backward_perplexity(self) -> float:
+        """Exp of the backward loss."""
+        return _exp(self.backward_loss)
+
+
+def _exp(loss: float) -> float:
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
+
+
+class WindowScorer:
+    """Exact losses of windows of any size, by one traced function.
+
+    Args:
+      model: the language model. What it learns later counts in later calls.
+    """
+
+    def __init__(self, model: ElmoLanguageModel) -> None:
+        self._model = model
+        self._max_characters = model.encoder.config.char_cnn.max_characters_per_token
+        places = tf.TensorSpec([2, None, None], tf.int32)
+        window = WindowTensors(
+            character_ids=tf.TensorSpec([None], tf.string),  # still tokens
+            token_index=places,
+            targets=places,
+            lengths=tf.TensorSpec([None], tf.int32),
+        )
+        state = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec([None, tensor.shape[1]], tensor.dtype),
+            model.zero_state(1),
+        )
+        self._function = tf.function(self._losses, input_signature=[window, state], autograph=False)
+
+    def __call__(self, window: Window, state: BiLmState) -> tuple[np.ndarray, BiLmState]:
+        """Losses, float32 `[2, batch, steps]`, zero past a row's length, and the next state."""
+        tokens = tf.constant(window.tokens, tf.string)
+        losses, state = self._function(WindowTensors(tokens, *window[1:]), state)
+        return losses.numpy(), state
+
+    def zero_state(self, batch: int) -> BiLmState:
+        """The state before any text, for `batch` rows."""
+        return self._model.zero_state(batch)
+
+    def _losses(self, window: WindowTensors, state: BiLmState) -> tuple[tf.Tensor, BiLmState]:
+        ids = characters.characters_of_tokens(window.character_ids, self._max_characters)
+        return self._model.exact_losses(window._replace(character_ids=ids), state)
+
+
+def score_sentences(
+    scorer: WindowScorer,
+    sentences: Iterable[list[bytes]],
+    vocabulary: Vocabulary,
+    batch_size: int,
+    progress: Progress | None = None,
+) -> Iterator[np.ndarray]:
+    """Scores sentences, each from the zero state, and yields their losses in the same order.
+
+    A loss does not depend on the other sentences, save for the last bits of float32. Memory is
+    bounded by `batch_size` and by the longest sentence's own tokens.
+
+    Args:
+      scorer: of the model.
+      sentences: lists of tokens.
+      vocabulary: of the model.
+      batch_size: sentences to score together.
+      progress: told of the tokens done.
+
+    Yields:
+      float32 `[2, tokens + 1]`: forward in reading order and ending with `</S>`; backward from the
+      last token to the first and ending with `<S>`.
+    """
+    checks.integer(1)(batch_size, "batch_size")
+    for group in _groups(sentences, _BATCHES_SORTED * batch_size):
+        losses: list[np.ndarray] = [np.empty((2, 0))] * len(group)
+        by_length = sorted(range(len(group)), key=lambda place: len(group[place]))
+        for begin in range(0, len(group), batch_size):
+            batch = by_length[begin : begin + batch_size]
+            scored = _score_batch(scorer, [group[place] for place in batch], vocabulary)
+            for place, sentence_losses in zip(batch, scored, strict=True):
+                losses[place] = sentence_losses
+            if progress is not None:
+                progress(sum(losses[place].shape[1] for place in batch))
+        yield from losses
+
+
+def _groups(sentences: Iterable[list[bytes]], most: int) -> Iterator[list[list[bytes]]]:
+    group: list[list[bytes]] = []
+    num_tokens = 0
+    for sentence in sentences:
+        group.append(sentence)
+        num_tokens += len(sentence)
+        if len(group) == most or num_tokens >= _MOST_TOKENS_SORTED:
+            yield group
+            group, num_tokens = [], 0
+    if group:
+        yield group
+
+
+def _score_batch(
+    scorer: WindowScorer, batch: Sequence[list[bytes]], vocabulary: Vocabulary
+) -> list[np.ndarray]:
+    num_steps = max(1, _MOST_PREDICTIONS // (2 * len(batch)))
+    state = scorer.zero_state(len(batch))
+    parts = []
+    # A long sentence is read in several windows, so that memory does not grow with its length.
+    for window in sentence_windows(batch, vocabulary, num_steps):
+        losses, state = scorer(window, state)
+        parts.append(losses)
+    joined = np.concatenate(parts, axis=2)  # [2, batch, longest]
+    return [joined[:, row, : len(sentence) + 1] for row, sentence in enumerate(batch)]
+
+
+def evaluate_sentences(
+    scorer: WindowScorer,
+    sentences: Iterable[list[bytes]],
+    vocabulary: Vocabulary,
+    batch_size: int,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluates each sentence from the zero state: the same figure for every batch size.
+
+    Raises:
+      InputError: there is no sentence, or a loss is not finite.
+    """
+    scored = score_sentences(scorer, sentences, vocabulary, batch_size, progress)
+    return _summary((losses, losses.shape[1]) for losses in scored)
+
+
+def evaluate_streams(
+    scorer: WindowScorer, stream: WindowStream, progress: Progress | None = None
+) -> Evaluation:
+    """Evaluates windows with carried state, as training and bilm-tf do.
+
+    The figure depends on the stream's batch size, since that decides which sentence a row reads
+    after which.
+
+    Args:
+      scorer: of the model.
+      stream: one pass over the text, with incomplete windows kept.
+      progress: told of the tokens done.
+
+    Raises:
+      InputError: there is no sentence, or a loss is not finite.
+    """
+
+    def windows() -> Iterator[tuple[np.ndarray, int]]:
+        state = None
+        for window in iter(stream.next_window, None):
+            state = state or scorer.zero_state(len(window.lengths))
+            losses, state = scorer(window, state)
+            num_tokens = int(window.lengths.sum())
+            if progress is not None:
+                progress(num_tokens)
+            yield losses, num_tokens
+
+    return _summary(windows())
+
+
+def _summary(parts: Iterable[tuple[np.ndarray, int]]) -> Evaluation:
+    """Sums in float64, where a billion float32 losses lose nothing that matters."""
+    sums, num_tokens = np.zeros(2), 0
+    for losses, count in parts:
+        sums += losses.reshape(2, -1).sum(axis=1, dtype=np.float64)
+        num_tokens += count
+    if not num_tokens:
+        raise InputError("no sentence to evaluate")
+    if not np.isfinite(sums).all():
+        raise InputError("the model's losses are not finite; its weights are of no use")
+    forward, backward = (sums / num_tokens).tolist()
+    return Evaluation(forward, backward, num_tokens)

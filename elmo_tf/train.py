@@ -1,0 +1,248 @@
+"""Trains an ELMo language model on text, or goes on with a run that was begun before.
+
+    python -m elmo_tf.vocab --input_files='train/*.txt' --output_file=vocab.txt
+    python -m elmo_tf.train --train_files='train/*.txt' --vocab_file=vocab.txt --model_dir=run \\
+        --size=small --heldout_files='heldout/*.txt'
+
+The text is UTF-8 with a sentence on each line. A run ends after --num_epochs passes over it, or
+--max_steps. It can be stopped at any time: SIGTERM and Ctrl-C save first, and the same command
+goes on where the run stopped, as if it had never stopped. Flags that are left out then keep the
+run's own values; those that would make it another run are refused.
+
+Held-out perplexity, with the full softmax and each sentence by itself, is computed after each
+epoch and at the end; MODEL_DIR/best keeps the best model so far, in a directory that can be used
+like MODEL_DIR itself. `tensorboard --logdir=MODEL_DIR/logs` shows curves.
+"""
+
+import dataclasses
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from elmo_tf import command_line, config
+from elmo_tf.errors import InputError, UsageError
+from elmo_tf.text import lines
+
+if TYPE_CHECKING:
+    from elmo_tf.training.directory import Request, Run
+    from elmo_tf.training.loop import Trainer
+
+_DEFAULT_SIZE = "original"
+
+_FLAGS = flags.FlagValues()
+
+
+def _define_run_flags() -> None:
+    def define(name: str, meaning: str, required: bool = False) -> None:
+        flags.DEFINE_string(name, None, meaning, _FLAGS, required=required)
+
+    define("train_files", "The text: files or globs, separated by commas.", required=True)
+    define("vocab_file", "The words to predict, a word on each line; see elmo-vocab.", True)
+    define("model_dir", "The directory of the run; made if it is not there.", required=True)
+    flags.DEFINE_enum(
+        "size",
+        None,
+        list(config.SIZES),
+        f"The shape of the model, by name. Default: that of --initial_weights, or {_DEFAULT_SIZE}.",
+        _FLAGS,
+    )
+    define("options_file", "The shape of the model, as an options.json, in place of --size.")
+    define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
+    define(
+        "initial_weights",
+        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, "
+        "another run's directory or an exported model. The softmax is taken over if the model has "
+        "one for the same vocabulary, and is new otherwise.",
+    )
+    define("export_dir", "Where to export the model to at the end, as a SavedModel.")
+    flags.DEFINE_string(
+        "distribution", "none", "Devices to train on: none, which is one device.", _FLAGS
+    )
+
+
+def _define_setting_flags() -> None:
+    """A flag for each setting; ranges are checked by `TrainingConfig`, in one place."""
+    integers = {
+        "batch_size": "Streams of text read side by side, in each direction.",
+        "unroll_steps": "Tokens of each stream in one step.",
+        "num_epochs": "Passes over the text.",
+        "max_steps": "Steps: the run ends after so many even if epochs are left.",
+        "num_negative_samples": "Words drawn for each step's sampled softmax. 0, or as many as the "
+        "vocabulary has, means the full softmax.",
+        "seed": "Decides the first weights, dropout, the words drawn and the order of sentences.",
+        "shuffle_buffer": "Sentences to shuffle among, which are held in memory; files are "
+        "shuffled too. 0 keeps the order of the text, so that sentences follow each other.",
+        "steps_per_checkpoint": "Steps from one checkpoint to the next.",
+        "steps_per_evaluation": "Steps from one held-out perplexity to the next. Default: an "
+        "epoch's steps.",
+        "steps_per_report": "Steps from one record for TensorBoard to the next.",
+        "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
+    }
+    floats = {
+        "learning_rate": "Of Adagrad.",
+        "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
+        "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
+        "scaled down to it.",
+        "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
+    }
+    defaults = config.TrainingConfig()
+    for name, meaning in integers.items():
+        flags.DEFINE_integer(name, getattr(defaults, name), meaning, flag_values=_FLAGS)
+    for name, meaning in floats.items():
+        flags.DEFINE_float(name, getattr(defaults, name), meaning, flag_values=_FLAGS)
+    command_line.add_text_flags(_FLAGS)
+
+
+_define_run_flags()
+_define_setting_flags()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+
+
+def _run(options: flags.FlagValues) -> None:
+    request_parts = _checked_flags(options)
+    command_line.load_tensorflow()
+    from elmo_tf.training.directory import Request
+    from elmo_tf.training.heldout import HeldOut
+    from elmo_tf.training.loop import Trainer
+
+    heldout_files = request_parts.pop("heldout_files")
+    run = _open_run(Request(**request_parts), options.export_dir)
+    trainer = Trainer(run, HeldOut(run, heldout_files) if heldout_files else None)
+    if not trainer.is_complete:
+        _check_export(options.export_dir)
+    print(_describe(run, trainer), flush=True)
+    outcome = trainer.train()
+    if outcome.signal:
+        raise KeyboardInterrupt(
+            f"stopped by {outcome.signal} at step {outcome.step:,} of {run.num_steps:,}, which is "
+            f"saved in {run.directory}; the same command goes on from there"
+        )
+    _export(trainer, run, options.export_dir)
+    print(_next_commands(run, options))
+
+
+def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
+    """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
+    _check_distribution(options.distribution)
+    return {
+        "settings": _settings(options),
+        "config": _model_config(options),
+        "text_files": lines.expand_globs(options.train_files, "--train_files"),
+        "heldout_files": options.heldout_files
+        and lines.expand_globs(options.heldout_files, "--heldout_files"),
+        "directory": os.path.expanduser(options.model_dir),
+        "vocabulary_file": os.path.expanduser(options.vocab_file),
+        "initial_weights": options.initial_weights,
+    }
+
+
+def _settings(options: flags.FlagValues) -> dict[str, Any]:
+    """The settings that were given; the others are the run's own, or the defaults."""
+    names = [field.name for field in dataclasses.fields(config.TrainingConfig)]
+    settings = {name: options[name].value for name in names if options[name].present}
+    try:
+        config.TrainingConfig(**settings)
+    except InputError as error:
+        raise UsageError(f"--{error}") from error
+    return settings
+
+
+def _model_config(options: flags.FlagValues) -> config.ElmoConfig | None:
+    if options.size and options.options_file:
+        raise UsageError("--size and --options_file both say what the model is; give one of them")
+    if options.options_file:
+        return config.ElmoConfig.from_file(options.options_file)
+    return config.ElmoConfig.from_size(options.size) if options.size else None
+
+
+def _check_distribution(value: str) -> None:
+    if value in ("mirrored", "multi_worker"):
+        raise UsageError(f"--distribution: {value} is not there yet, only none (one device)")
+    if value != "none":
+        raise UsageError(f"--distribution: must be none (one device), got {value!r}")
+
+
+def _check_export(path: str | None) -> None:
+    """Finds out before the training what would be in the way after it."""
+    from export import directories, saved_model
+
+    if path:
+        directories.check_directory_target(path, False, saved_model.is_saved_model)
+
+
+def _open_run(request: "Request", export_dir: str | None) -> "Run":
+    from elmo_tf.training import directory, initial
+
+    if directory.is_run(request.directory):
+        return directory.resume_run(request)
+    _check_export(export_dir)
+    model_config = request.config
+    if request.initial_weights:
+        theirs = initial.read_initial_weights(request.initial_weights).config
+        if model_config not in (None, theirs):
+            raise UsageError("--size or --options_file: not the shape of --initial_weights")
+        model_config = theirs
+    print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
+    return directory.begin_run(request, model_config or config.ElmoConfig.from_size(_DEFAULT_SIZE))
+
+
+def _describe(run: "Run", trainer: "Trainer") -> str:
+    training, text = run.training, run.text
+    softmax = "full softmax"
+    if trainer.is_sampled:
+        softmax = f"softmax sampled with {training.num_negative_samples:,} words"
+    begin = f"step {trainer.step:,}" if trainer.step else trainer.origin
+    return (
+        f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
+        f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"
+        f"{trainer.num_parameters:,} parameters, {softmax}\n"
+        f"{run.num_steps:,} steps of {training.batch_size} x {training.unroll_steps} tokens, "
+        f"{run.steps_per_epoch:,} an epoch; starting from {begin}"
+    )
+
+
+def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
+    from elmo_tf.training import directory
+    from export import saved_model
+
+    if not path:
+        return
+    if os.path.exists(os.path.expanduser(path)):  # only if the run was complete before
+        print(f"{path} is there already and was left as it is")
+        return
+    saved_model.export(
+        trainer.model.encoder,
+        path,
+        vocabulary_file=os.path.join(run.directory, directory.VOCABULARY),
+    )
+    print(f"exported to {path}")
+
+
+def _next_commands(run: "Run", options: flags.FlagValues) -> str:
+    from elmo_tf.training.heldout import BEST
+
+    model = run.directory
+    if options.heldout_files:
+        model = os.path.join(model, BEST)
+    heldout = shlex.quote(options.heldout_files or "heldout.txt")
+    model, logs = shlex.quote(model), shlex.quote(os.path.join(run.directory, "logs"))
+    return (
+        "done; what to do next:\n"
+        f"  python -m elmo_tf.evaluate --model_dir={model} --heldout_files={heldout}\n"
+        f"  python -m elmo_tf.embed --model={model} --input_file=text.txt "
+        "--output_file=vectors.hdf5\n"
+        f"  python -m export.export_elmo --model={model} --output_dir=exported\n"
+        f"  tensorboard --logdir={logs}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

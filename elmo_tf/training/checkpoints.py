@@ -1,0 +1,191 @@
+"""A run on the disk: everything that the steps to come depend on, saved whole and read back."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.errors import InputError
+from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
+from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.text.corpus import StreamState
+from elmo_tf.training.optimizers import named_slots
+from elmo_tf.weights import checkpoint
+from elmo_tf.weights.checkpoint import CheckpointReader
+
+_OPTIMIZER, _STATE, _PROGRESS = "optimizer", "state", "progress"
+
+
+class Position(NamedTuple):
+    """Where a run is, beside its weights and what its optimizer remembers.
+
+    Attributes:
+      step: steps done.
+      state: LSTM states after them.
+      stream: position in the text after them.
+    """
+
+    step: int
+    state: BiLmState
+    stream: StreamState
+
+
+class RunCheckpoints:
+    """Saves and restores a run in its directory.
+
+    A checkpoint has the dictionaries `model` (see `elmo_tf.weights.checkpoint`), `optimizer`,
+    `state` and `progress`. Dropout and negative samples need no place in it: they follow from the
+    seed and the step. The newest checkpoints are kept; each is complete before an older one goes.
+
+    Args:
+      directory: exists.
+      model: restored in place.
+      optimizer: of the model's `language_model_variables`, built; restored in place.
+      batch_size: rows of the state.
+      num_kept: how many checkpoints to keep.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        model: ElmoLanguageModel,
+        optimizer: keras.optimizers.Optimizer,
+        batch_size: int,
+        num_kept: int,
+    ) -> None:
+        self._directory = directory
+        self._num_layers = model.encoder.config.lstm.num_layers
+        weights = checkpoint.model_variables(model.encoder, model.softmax)
+        by_identity = {id(variable): name for name, variable in weights.items()}
+        trained = {
+            by_identity[id(variable.value)]: variable for variable in model.language_model_variables
+        }
+        zero_state = _named_states(model.zero_state(batch_size))
+        self._groups: dict[str, dict[str, tf.Variable]] = {
+            checkpoint.MODEL: weights,
+            _OPTIMIZER: named_slots(optimizer, trained),
+            _STATE: {name: _variable(tensor) for name, tensor in zero_state.items()},
+            _PROGRESS: {"step": _variable(tf.constant(0, tf.int64)), "stream": _variable("")},
+        }
+        self._checkpoint = tf.train.Checkpoint(**self._groups)
+        self._manager = self._managed(directory, num_kept)
+        self._saved_step: int | None = None
+
+    def _managed(self, directory: str, num_kept: int) -> tf.train.CheckpointManager:
+        return tf.train.CheckpointManager(
+            self._checkpoint, directory, num_kept, checkpoint_name=checkpoint.CHECKPOINT_NAME
+        )
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of the newest usable checkpoint, or None if there is none yet."""
+        return self._saved_step
+
+    def save(self, position: Position) -> None:
+        """Saves the run as it is after `position`; does nothing if that step is saved already.
+
+        Raises:
+          InputError: it could not be written, for instance because the disk is full.
+        """
+        if position.step != self._saved_step:
+            self._write(self._manager, position)
+            self._saved_step = position.step
+
+    def save_copy(self, directory: str, position: Position) -> None:
+        """Saves the run in another directory, where one checkpoint is kept."""
+        self._write(self._managed(directory, 1), position)
+
+    def _write(self, manager: tf.train.CheckpointManager, position: Position) -> None:
+        for name, tensor in _named_states(position.state).items():
+            self._groups[_STATE][name].assign(tensor)
+        self._groups[_PROGRESS]["step"].assign(position.step)
+        self._groups[_PROGRESS]["stream"].assign(json.dumps(position.stream.to_json()))
+        try:
+            manager.save(checkpoint_number=position.step)
+        except tf.errors.OpError as error:
+            raise InputError(
+                f"{manager.directory}: the checkpoint of step {position.step} could not be "
+                f"written: {error.message}"
+            ) from error
+
+    def restore(self) -> Position | None:
+        """Restores the newest checkpoint that is not damaged; None if the run has none yet.
+
+        Raises:
+          InputError: all are damaged; or the one to restore has other variables than the run, and
+            the message lists every difference.
+        """
+        _remove_unfinished(self._directory)
+        reader = checkpoint.from_newest(self._directory, self._verified)
+        if reader is None:
+            return None
+        self._read_all(reader, assign=True)
+        progress = self._groups[_PROGRESS]
+        self._saved_step = int(progress["step"].numpy())
+        stream = StreamState.from_json(json.loads(progress["stream"].numpy()))
+        return Position(self._saved_step, self._state(self._groups[_STATE]), stream)
+
+    def _verified(self, reader: CheckpointReader) -> CheckpointReader:
+        # First all arrays are read, then all are assigned: nothing is left half restored. One
+        # array at a time, twice, rather than the whole run twice in memory.
+        self._require_same(reader)
+        self._read_all(reader, assign=False)
+        return reader
+
+    def _require_same(self, reader: CheckpointReader) -> None:
+        variables = {
+            f"{group}/{name}": variable
+            for group, named in self._groups.items()
+            for name, variable in named.items()
+        }
+        shapes = {
+            f"{group}/{name}": shape
+            for group in self._groups
+            for name, shape in reader.shapes(group).items()
+        }
+        checkpoint.require_same(variables, shapes, reader.prefix)
+
+    def _read_all(self, reader: CheckpointReader, assign: bool) -> None:
+        for group, named in self._groups.items():
+            for name, variable in named.items():
+                value = reader.read(name, group)
+                if assign:
+                    variable.assign(value)
+
+    def _state(self, named: Mapping[str, tf.Variable]) -> BiLmState:
+        def layer(direction: str, index: int) -> LstmState:
+            values = (named[f"{direction}_{index}.{part}"] for part in LstmState._fields)
+            return LstmState(*(tf.identity(value) for value in values))
+
+        return BiLmState(
+            *(
+                tuple(layer(direction, index) for index in range(self._num_layers))
+                for direction in DIRECTIONS
+            )
+        )
+
+
+def _named_states(state: BiLmState) -> dict[str, tf.Tensor]:
+    """The state's tensors by names such as "forward_0.hidden"."""
+    return {
+        f"{direction}_{index}.{part}": tensor
+        for direction in DIRECTIONS
+        for index, layer in enumerate(getattr(state, direction))
+        for part, tensor in layer._asdict().items()
+    }
+
+
+def _variable(value: tf.Tensor | str) -> tf.Variable:
+    return tf.Variable(value, trainable=False)
+
+
+def _remove_unfinished(directory: str) -> None:
+    """Removes what a kill in the middle of saving leaves: files that never got their name."""
+    for name in os.listdir(directory):
+        if name.startswith(f"{checkpoint.CHECKPOINT_NAME}-") and name.endswith("_temp"):
+            shutil.rmtree(os.path.join(directory, name), ignore_errors=True)

@@ -1,0 +1,100 @@
+"""Held-out perplexity while a run goes on, and the checkpoint where it was best."""
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from elmo_tf import files
+from elmo_tf.evaluation import Evaluation, Progress, WindowScorer, evaluate_sentences
+from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.text.sentences import SentenceReader
+from elmo_tf.text.tokens import make_tokenizer
+from elmo_tf.training import directory
+from elmo_tf.training.directory import Run
+
+HELDOUT, BEST = "heldout.json", "best"
+
+_BATCH_SIZE = 64  # decides speed and memory, not the figure
+
+
+class HeldOut:
+    """Evaluates a run's model on text it is not trained on, each sentence from the zero state.
+
+    `heldout.json` in the run's directory has the last and the best figure, and `best/` is a
+    directory like the run's own with the best checkpoint: what takes the one takes the other.
+
+    Args:
+      run: the run.
+      text_files: the held-out text. If it is another text than before, figures begin anew.
+    """
+
+    def __init__(self, run: Run, text_files: list[str]) -> None:
+        self._run = run
+        self._text_files = text_files
+        self._text = directory.text_identity(text_files)
+        self._path = os.path.join(run.directory, HELDOUT)
+        self._scorer: WindowScorer | None = None
+        self._stored: dict[str, Any] = {}
+        if os.path.isfile(self._path):
+            self._stored = files.read_json(self._path)
+        if self._stored.get("text") != self._text:
+            self._stored = {"text": self._text, "last": None, "best": None}
+
+    @property
+    def last(self) -> dict[str, Any] | None:
+        """`step` and the perplexities of the last evaluation."""
+        return self._stored["last"]
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """`step` and the perplexities of the best one."""
+        return self._stored["best"]
+
+    def is_due(self, step: int) -> bool:
+        """Whether to evaluate after so many steps: as asked for, or each epoch, and at the end."""
+        if self.last is not None and self.last["step"] == step:
+            return False
+        interval = self._run.training.steps_per_evaluation or self._run.steps_per_epoch
+        return step > 0 and (step % interval == 0 or step == self._run.num_steps)
+
+    def evaluate(self, model: ElmoLanguageModel, progress: Progress | None) -> Evaluation:
+        """Evaluates the model as it is now."""
+        self._scorer = self._scorer or WindowScorer(model)
+        training = self._run.training
+        tokenizer = make_tokenizer(training.tokenizer, training.normalize)
+        sentences = SentenceReader(self._text_files, tokenizer, passes=1)
+        return evaluate_sentences(
+            self._scorer, sentences, self._run.vocabulary, _BATCH_SIZE, progress
+        )
+
+    def record(self, step: int, evaluation: Evaluation, save_copy: Callable[[str], None]) -> bool:
+        """Writes a figure down; returns whether it is the best so far.
+
+        Args:
+          step: steps done.
+          evaluation: of the model after them.
+          save_copy: saves the run's checkpoint in a directory; called if it is the best.
+        """
+        figures = {
+            "step": step,
+            "perplexity": evaluation.perplexity,
+            "forward_perplexity": evaluation.forward_perplexity,
+            "backward_perplexity": evaluation.backward_perplexity,
+        }
+        is_best = self.best is None or evaluation.perplexity < self.best["perplexity"]
+        if is_best:
+            self._keep(save_copy)
+            self._stored["best"] = figures
+        self._stored["last"] = figures
+        files.write_json(self._path, self._stored)
+        return is_best
+
+    def _keep(self, save_copy: Callable[[str], None]) -> None:
+        best = os.path.join(self._run.directory, BEST)
+        os.makedirs(best, exist_ok=True)
+        save_copy(best)
+        # `training.json` last, as in every directory of a run.
+        for name in (directory.OPTIONS, directory.VOCABULARY, directory.TRAINING):
+            with files.write_atomically(os.path.join(best, name)) as temporary:
+                shutil.copyfile(os.path.join(self._run.directory, name), temporary)

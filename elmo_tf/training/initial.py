@@ -1,0 +1,80 @@
+"""Weights to start a new run from: published ones, or those of another run of ours."""
+
+import os
+from typing import NamedTuple
+
+from elmo_tf.config import ElmoConfig
+from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training import directory
+from elmo_tf.weights import bilm_tf, checkpoint, models, sources
+from elmo_tf.weights.mapping import Arrays
+
+_SOFTMAX = "softmax."
+
+
+class InitialWeights(NamedTuple):
+    """A model to start from.
+
+    Attributes:
+      source: what the user named it.
+      config: its configuration, which the run takes over.
+      arrays: by our names, those of a softmax among them if the model has one.
+      vocabulary: what its softmax predicts, or None if it does not say.
+    """
+
+    source: str
+    config: ElmoConfig
+    arrays: Arrays
+    vocabulary: Vocabulary | None
+
+    def has_softmax_for(self, vocabulary: Vocabulary) -> bool:
+        """Whether the model has a softmax that predicts these very words in this order."""
+        if self.vocabulary is not None:
+            return self.vocabulary.words == vocabulary.words
+        kernel = self.arrays.get(f"{_SOFTMAX}kernel")
+        return kernel is not None and len(kernel) == len(vocabulary)
+
+    def assign(self, model: ElmoLanguageModel, vocabulary: Vocabulary) -> bool:
+        """Assigns all of the biLM, and the softmax if it predicts the same words.
+
+        Returns whether it has assigned the softmax as well.
+
+        The scalar mix stays as it is: it belongs to a task, and not to a language model.
+        """
+        softmax = model.softmax if self.has_softmax_for(vocabulary) else None
+        variables = checkpoint.model_variables(model.encoder, softmax)
+        variables = {name: each for name, each in variables.items() if not _is_mix(name)}
+        arrays = {
+            name: array
+            for name, array in self.arrays.items()
+            if not _is_mix(name) and (softmax is not None or not name.startswith(_SOFTMAX))
+        }
+        checkpoint.assign_variables(variables, arrays, self.source)
+        return softmax is not None
+
+
+def read_initial_weights(path: str) -> InitialWeights:
+    """Reads a model of any kind that `weights.models` knows.
+
+    Raises:
+      InputError: there is no model, or it is damaged.
+    """
+    found = sources.resolve_model(path)
+    if found.kind == sources.TRAINING:
+        config = ElmoConfig.from_file(found.options)
+        arrays = checkpoint.read_newest(found.path)
+        vocabulary = Vocabulary.from_file(os.path.join(found.path, directory.VOCABULARY))
+        return InitialWeights(path, config, arrays, vocabulary)
+    if found.kind == sources.SAVED_MODEL:
+        encoder = models.load_encoder(found)
+        variables = checkpoint.named_variables(encoder)
+        arrays = {name: variable.numpy() for name, variable in variables.items()}
+        return InitialWeights(path, encoder.config, arrays, None)
+    model = sources.read_model(found)
+    arrays = bilm_tf.from_published(model.config, {**model.arrays, **model.extras})
+    return InitialWeights(path, model.config, arrays, None)
+
+
+def _is_mix(name: str) -> bool:
+    return name.startswith("scalar_mix.")

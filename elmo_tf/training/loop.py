@@ -1,0 +1,212 @@
+"""A run from where it is to its end, or to the next signal."""
+
+import math
+import os
+from typing import NamedTuple
+
+from elmo_tf.errors import InputError
+from elmo_tf.evaluation import Evaluation
+from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.text.corpus import WindowStream
+from elmo_tf.training.checkpoints import Position, RunCheckpoints
+from elmo_tf.training.data import TrainingData, effective_negatives
+from elmo_tf.training.directory import Run
+from elmo_tf.training.heldout import HeldOut
+from elmo_tf.training.initial import read_initial_weights
+from elmo_tf.training.interrupts import StopSignals
+from elmo_tf.training.optimizers import make_optimizer
+from elmo_tf.training.progress import Progress, Scalars
+from elmo_tf.training.step import StepResult, TrainStep
+
+LOGS = "logs"
+
+
+class NonFiniteLossError(InputError):
+    """A loss or gradient is infinite or not a number; nothing was saved since."""
+
+
+class _Interrupted(Exception):  # noqa: N818, not an error
+    """Ends an evaluation early."""
+
+
+class Outcome(NamedTuple):
+    """How a call of `train` ended.
+
+    Attributes:
+      step: steps of the run that are done, and saved.
+      signal: the name of the signal that stopped it, or None if the run is complete.
+    """
+
+    step: int
+    signal: str | None
+
+
+class Trainer:
+    """Trains a run's model; starts from its newest checkpoint if there is one.
+
+    On a CPU all that follows from the run's settings and text is the same in every process and
+    however often the run is interrupted: losses and weights are equal bit for bit.
+
+    Args:
+      run: see `directory`.
+      heldout: text to evaluate on, or None.
+    """
+
+    def __init__(self, run: Run, heldout: HeldOut | None = None) -> None:
+        training, size = run.training, len(run.vocabulary)
+        self._run = run
+        self._heldout = heldout
+        self._num_negatives = effective_negatives(training, size)
+        self.model = ElmoLanguageModel(
+            run.config, size, training.dropout, training.seed, name="language_model"
+        )
+        self._optimizer = make_optimizer(training)
+        self._step = TrainStep(
+            self.model,
+            self._optimizer,
+            training.batch_size,
+            training.unroll_steps,
+            self._num_negatives,
+            training.clip_norm,
+        )
+        self._checkpoints = RunCheckpoints(
+            run.directory,
+            self.model,
+            self._optimizer,
+            training.batch_size,
+            training.num_checkpoints_kept,
+        )
+        self._stream = WindowStream(
+            run.reader(), run.vocabulary, training.batch_size, training.unroll_steps
+        )
+        self.origin = "random weights"  # what step 0 of the run starts from
+        self._position = self._checkpoints.restore() or self._begin()
+        self._stream.restore(self._position.stream)
+
+    def _begin(self) -> Position:
+        run = self._run
+        if run.initial_weights:
+            initial = read_initial_weights(run.initial_weights)
+            has_softmax = initial.assign(self.model, run.vocabulary)
+            self.origin = (
+                f"{run.initial_weights}, {'softmax too' if has_softmax else 'new softmax'}"
+            )
+        zeros = self.model.zero_state(run.training.batch_size)
+        return Position(0, zeros, self._stream.state())
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether losses in training are those of a sampled softmax."""
+        return bool(self._num_negatives)
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that are trained, the softmax's included."""
+        return sum(math.prod(each.shape) for each in self.model.language_model_variables)
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self._position.step
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no step is left to do."""
+        return self.step >= self._run.num_steps
+
+    def train(self) -> Outcome:
+        """Goes on to the end of the run, or until a signal asks to stop; saves either way.
+
+        Raises:
+          NonFiniteLossError: the last checkpoint saved is from before that step.
+          InputError: the text can't be read any more, or a checkpoint can't be written.
+        """
+        run, first_step = self._run, self.step
+        progress = Progress(run.num_steps, first_step, run.tokens_per_step, self.is_sampled)
+        logs = os.path.join(run.directory, LOGS)
+        scalars = Scalars(logs, self.is_sampled, run.training.steps_per_report)
+        with StopSignals() as signals:
+            try:
+                self._loop(signals, progress, scalars)
+            except _Interrupted:
+                pass
+            finally:
+                progress.close()
+                scalars.close()
+            # Whatever was due is saved already, unless a signal came between.
+            self._checkpoints.save(self._position)
+            return Outcome(self.step, None if self.is_complete else signals.received)
+
+    def _loop(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
+        run = self._run
+        data = TrainingData(
+            self._stream,
+            run.training,
+            len(run.vocabulary),
+            run.config.char_cnn.max_characters_per_token,
+            self.step,
+        )
+        self._evaluate_if_due(signals, progress, scalars)  # it may have been interrupted
+        while not self.is_complete and not signals.received:
+            result = self._advance(data)
+            progress.step(self.step, result)
+            speed = {
+                "tokens per second": progress.tokens_per_second,
+                "learning rate": float(self._optimizer.learning_rate),
+            }
+            scalars.step(self.step, result, speed)
+            if self.step % run.training.steps_per_checkpoint == 0 or self.is_complete:
+                self._checkpoints.save(self._position)
+            self._evaluate_if_due(signals, progress, scalars)
+
+    def _advance(self, data: TrainingData) -> StepResult:
+        try:
+            batch = next(data)
+        except InputError:
+            self._checkpoints.save(self._position)  # what was done is sound
+            raise
+        result, state = self._step(batch, self._position.state)
+        step = self.step + 1
+        if not all(map(math.isfinite, result)):
+            saved = self._checkpoints.saved_step
+            kept = f"keeps the checkpoint of step {saved:,}" if saved else "has no checkpoint yet"
+            raise NonFiniteLossError(
+                f"step {step:,}: loss or gradient is not finite (forward loss "
+                f"{result.forward_loss}, backward loss {result.backward_loss}, gradient norm "
+                f"{result.gradient_norm}); training stopped, {self._run.directory} {kept}; "
+                "a lower --learning_rate or --clip_norm may help"
+            )
+        self._position = Position(step, state, data.position)
+        return result
+
+    def _evaluate_if_due(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
+        if self._heldout is None or not self._heldout.is_due(self.step):
+            return
+
+        def check(num_tokens: int) -> None:
+            if signals.received:
+                raise _Interrupted
+
+        evaluation = self._heldout.evaluate(self.model, check)
+        is_best = self._heldout.record(
+            self.step,
+            evaluation,
+            lambda directory: self._checkpoints.save_copy(directory, self._position),
+        )
+        progress.say(f"step {self.step:,}: {_describe(evaluation)}{', the best' * is_best}")
+        progress.resume_clock()
+        scalars.write(
+            self.step,
+            {
+                "held-out perplexity": evaluation.perplexity,
+                "held-out loss/forward": evaluation.forward_loss,
+                "held-out loss/backward": evaluation.backward_loss,
+            },
+        )
+
+
+def _describe(evaluation: Evaluation) -> str:
+    return (
+        f"held-out perplexity {evaluation.perplexity:,.2f} (forward "
+        f"{evaluation.forward_perplexity:,.2f}, backward {evaluation.backward_perplexity:,.2f})"
+    )

@@ -1,0 +1,151 @@
+"""What a user sees of a run: a bar on a terminal, lines elsewhere, scalars in TensorBoard."""
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from elmo_tf.training.step import StepResult
+
+_SECONDS_PER_LINE = 60
+_STEPS_SMOOTHED = 100
+
+
+class Progress:
+    """Shows how far a run is, how fast it goes and what the loss is.
+
+    On a terminal (stderr) it is a bar; otherwise the first step, then one a minute, and the last
+    one give a line each on stdout. Losses are means over the last 100 steps at most.
+
+    Args:
+      num_steps: of the whole run.
+      first_step: steps done before.
+      tokens_per_step: of one direction.
+      is_sampled: whether losses are those of a sampled softmax, and must be called so.
+    """
+
+    def __init__(
+        self, num_steps: int, first_step: int, tokens_per_step: int, is_sampled: bool
+    ) -> None:
+        self._num_steps = num_steps
+        self._tokens_per_step = tokens_per_step
+        self._loss_name = "sampled loss" if is_sampled else "loss"
+        self._losses: deque[float] = deque(maxlen=_STEPS_SMOOTHED)
+        self._times: deque[float] = deque([time.monotonic()], maxlen=_STEPS_SMOOTHED + 1)
+        self._last_line = -math.inf
+        self._bar: tqdm | None = None
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._bar = tqdm(total=num_steps, initial=first_step, unit="step", dynamic_ncols=True)
+
+    def step(self, step: int, result: StepResult) -> None:
+        """Notes that a step is done."""
+        now = time.monotonic()
+        if not self._losses:
+            self._times.clear()  # the first step is traced and tells nothing of the speed
+        self._losses.append(result.loss)
+        self._times.append(now)
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._figures(), refresh=False)
+            self._bar.update()
+        elif now - self._last_line >= _SECONDS_PER_LINE or step == self._num_steps:
+            self._last_line = now
+            line = f"step {step:,} of {self._num_steps:,}: {self._figures()}"
+            if self.tokens_per_second:
+                left = (self._num_steps - step) * self._tokens_per_step / self.tokens_per_second
+                line += f", {show_duration(left)} left"
+            self.say(line)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens of one direction, over the last steps; 0 where it is not known yet."""
+        seconds = self._times[-1] - self._times[0]
+        return (len(self._times) - 1) * self._tokens_per_step / seconds if seconds else 0.0
+
+    def _figures(self) -> str:
+        figures = f"{self._loss_name} {sum(self._losses) / len(self._losses):.3f}"
+        if self.tokens_per_second:
+            figures += f", {self.tokens_per_second:,.0f} tokens/s"
+        return figures
+
+    def say(self, message: str) -> None:
+        """Prints a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.write(message)
+        else:
+            print(message, flush=True)
+
+    def resume_clock(self) -> None:
+        """Called after a pause that is no step, such as an evaluation: it counts for no speed."""
+        self._times.clear()
+        self._times.append(time.monotonic())
+
+    def close(self) -> None:
+        """Leaves the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def show_duration(seconds: float) -> str:
+    """As people say it: 40 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if minutes < 100:
+        return f"{minutes} min"
+    if hours < 48:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+class Scalars:
+    """Writes figures for TensorBoard, means over the steps since the last time.
+
+    Args:
+      directory: of the event files.
+      is_sampled: as for `Progress`.
+      steps_per_report: steps from one record to the next.
+    """
+
+    def __init__(self, directory: str, is_sampled: bool, steps_per_report: int) -> None:
+        self._writer = tf.summary.create_file_writer(directory)
+        self._kind = "sampled " if is_sampled else ""
+        self._steps_per_report = steps_per_report
+        self._results: list[StepResult] = []
+
+    def step(self, step: int, result: StepResult, others: Mapping[str, float]) -> None:
+        """Notes a step; `others` are recorded as they are."""
+        self._results.append(result)
+        if step % self._steps_per_report:
+            return
+        forward, backward, norm = np.mean(self._results, axis=0).tolist()
+        self._results.clear()
+        self.write(
+            step,
+            {
+                f"{self._kind}loss/forward": forward,
+                f"{self._kind}loss/backward": backward,
+                f"{self._kind}perplexity": float(np.exp(0.5 * (forward + backward))),
+                "gradient norm": norm,
+                **others,
+            },
+        )
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes scalars by name."""
+        # `tf.summary.scalar` belongs to the package tensorboard, which need not be installed here.
+        kind = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
+        )
+        with self._writer.as_default():
+            for name, value in values.items():
+                tf.summary.write(name, tf.constant(value, tf.float32), step=step, metadata=kind)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()

@@ -1,0 +1,138 @@
+"""One step of training: losses, gradients, clipping, update. Traced once for a run."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.layers.bilm import BiLmState
+
+Gradient = tf.Tensor | tf.IndexedSlices
+
+
+class Batch(NamedTuple):
+    """What one step reads beside the state.
+
+    Attributes:
+      window: full windows: each row has real steps to its end.
+      negatives: classes for the sampled softmax, or None for the full one.
+      dropout_seed: int32 `[2]`.
+    """
+
+    window: WindowTensors
+    negatives: Negatives | None
+    dropout_seed: tf.Tensor
+
+
+class StepResult(NamedTuple):
+    """Figures of one step, as Python numbers.
+
+    Attributes:
+      forward_loss: mean over the window, nats per token; of the sampled softmax if there are
+        negatives.
+      backward_loss: the same of the other direction.
+      gradient_norm: of the gradient of `loss * unroll_steps`, before clipping.
+    """
+
+    forward_loss: float
+    backward_loss: float
+    gradient_norm: float
+
+    @property
+    def loss(self) -> float:
+        """What is minimised: the mean of both directions."""
+        return 0.5 * (self.forward_loss + self.backward_loss)
+
+
+class TrainStep:
+    """Updates a model by one window after the other; LSTM states go in and come out.
+
+    The loss is the mean of both directions' mean losses. As in bilm-tf, the gradient is that of the
+    loss times `unroll_steps`: the sum over a row's tokens, the mean over rows. It is scaled down to
+    the global norm `clip_norm` over all trained variables (Pascanu et al. 2013, arXiv:1211.5063).
+
+    Args:
+      model: trained in place, all but its scalar mix.
+      optimizer: built here.
+      batch_size: rows of a window.
+      unroll_steps: steps of a window.
+      num_negatives: classes of the sampled softmax, 0 for the full softmax.
+      clip_norm: limit of the gradient's norm, or None.
+    """
+
+    def __init__(
+        self,
+        model: ElmoLanguageModel,
+        optimizer: keras.optimizers.Optimizer,
+        batch_size: int,
+        unroll_steps: int,
+        num_negatives: int,
+        clip_norm: float | None,
+    ) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._unroll_steps = unroll_steps
+        self._clip_norm = clip_norm
+        self._variables = model.language_model_variables
+        optimizer.build(self._variables)
+        width = model.encoder.config.char_cnn.max_characters_per_token
+        places = tf.TensorSpec([2, batch_size, unroll_steps], tf.int32)
+        window = WindowTensors(
+            character_ids=tf.TensorSpec([None, width], tf.int32),
+            token_index=places,
+            targets=places,
+            lengths=tf.TensorSpec([batch_size], tf.int32),
+        )
+        negatives: Any = ()
+        if num_negatives:
+            ids = tf.TensorSpec([num_negatives], tf.int32)
+            negatives = Negatives(ids, num_tries=tf.TensorSpec([], tf.int32))
+        state = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), model.zero_state(batch_size)
+        )
+        self.function = tf.function(
+            self._step,
+            input_signature=[window, negatives, tf.TensorSpec([2], tf.int32), state],
+            autograph=False,
+        )
+
+    def __call__(self, batch: Batch, state: BiLmState) -> tuple[StepResult, BiLmState]:
+        """Does one step; returns its figures and the state after the window."""
+        negatives = () if batch.negatives is None else batch.negatives
+        figures, state = self.function(batch.window, negatives, batch.dropout_seed, state)
+        return StepResult(*figures.numpy().tolist()), state
+
+    def _step(
+        self,
+        window: WindowTensors,
+        negatives: Negatives | tuple,
+        dropout_seed: tf.Tensor,
+        state: BiLmState,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        with tf.GradientTape() as tape:
+            losses, state = self._model(
+                window,
+                state,
+                negatives=negatives or None,
+                training=True,
+                dropout_seed=dropout_seed,
+            )
+            losses = tf.reduce_mean(losses, axis=[1, 2])  # [2], forward and backward
+            objective = tf.reduce_mean(losses) * self._unroll_steps
+        gradients = tape.gradient(objective, [variable.value for variable in self._variables])
+        gradients = [sum_duplicates(gradient) for gradient in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        if self._clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
+        self._optimizer.apply(gradients, self._variables)
+        return tf.stack([*tf.unstack(losses), norm]), state  # [3]
+
+
+def sum_duplicates(gradient: Gradient) -> Gradient:
+    """The same gradient with each index once; without that neither norm nor Adagrad is right."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    indices, place = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(indices)[0])
+    return tf.IndexedSlices(values, indices, gradient.dense_shape)
