@@ -57,6 +57,7 @@ MODEL = (
     "elmo_tf.encoder",
     "elmo_tf.embedding",
     "elmo_tf.language_model",
+    "elmo_tf.evaluation",
     "elmo_tf.weights",
     "elmo_tf.training",
 )
@@ -81,7 +82,7 @@ RULES = (
         forbidden_standard=FILE_ACCESS,
     ),
     Rule(
-        ("elmo_tf.tracing", "elmo_tf.encoder", "elmo_tf.language_model"),
+        ("elmo_tf.tracing", "elmo_tf.encoder", "elmo_tf.language_model", "elmo_tf.evaluation"),
         project=MODEL,
         libraries=NUMERIC | {"keras"},
     ),
