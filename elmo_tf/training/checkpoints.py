@@ -61,14 +61,10 @@ class RunCheckpoints:
         self._directory = directory
         self._num_layers = model.encoder.config.lstm.num_layers
         weights = checkpoint.model_variables(model.encoder, model.softmax)
-        by_identity = {id(variable): name for name, variable in weights.items()}
-        trained = {
-            by_identity[id(variable.value)]: variable for variable in model.language_model_variables
-        }
         zero_state = _named_states(model.zero_state(batch_size))
         self._groups: dict[str, dict[str, tf.Variable]] = {
             checkpoint.MODEL: weights,
-            _OPTIMIZER: named_slots(optimizer, trained),
+            _OPTIMIZER: named_slots(optimizer, trained_variables(model)),
             _STATE: {name: _variable(tensor) for name, tensor in zero_state.items()},
             _PROGRESS: {"step": _variable(tf.constant(0, tf.int64)), "stream": _variable("")},
         }
@@ -168,6 +164,13 @@ class RunCheckpoints:
                 for direction in DIRECTIONS
             )
         )
+
+
+def trained_variables(model: ElmoLanguageModel) -> dict[str, keras.Variable]:
+    """What a language model trains, by the names of `elmo_tf.weights.checkpoint`."""
+    named = checkpoint.model_variables(model.encoder, model.softmax)
+    names = {id(variable): name for name, variable in named.items()}
+    return {names[id(each.value)]: each for each in model.language_model_variables}
 
 
 def _named_states(state: BiLmState) -> dict[str, tf.Tensor]:
