@@ -2,15 +2,14 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
 
-import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config import TrainingConfig
 from elmo_tf.language_model import Negatives, WindowTensors
 from elmo_tf.text import characters
-from elmo_tf.text.corpus import StreamState, Window, WindowStream
+from elmo_tf.text.corpus import StreamState, WindowStream
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.step import Batch
 
@@ -25,9 +24,13 @@ def effective_negatives(config: TrainingConfig, vocabulary_size: int) -> int:
 class TrainingData(Iterator[Batch]):
     """Iterates over a run's batches from any step on.
 
-    Text is read and windows are cut in a thread of their own, a few batches ahead. All chance in a
-    batch follows from the seed and the number of its step, so a run that was resumed meets the
-    batches of an unbroken one.
+    All chance in a batch follows from the seed and the number of its step, so a run that was
+    resumed meets the batches of an unbroken one.
+
+    Text is read, windows are cut and characters are encoded in one thread, a few batches ahead,
+    while TensorFlow computes the step. The thread ends with the program. (A tf.data pipeline over a
+    Python generator would do the same, but one that is not read to its end can keep the program
+    from ending: its threads wait for Python, and Python waits for them.)
 
     Args:
       stream: an endless stream of windows, at the position after `first_step` windows. It belongs
@@ -50,34 +53,14 @@ class TrainingData(Iterator[Batch]):
         self._seed = config.seed
         self._vocabulary_size = vocabulary_size
         self._num_negatives = effective_negatives(config, vocabulary_size)
+        self._max_characters = max_characters
         self._step = first_step
-        # Of the batches read ahead; a checkpoint must not hold the place of the reading thread.
-        self._positions: deque[StreamState] = deque()
-        self._failure: Exception | None = None
-        self.position = stream.state()  # after the last batch that was handed out
-        places = tf.TensorSpec([2, config.batch_size, config.unroll_steps], tf.int32)
-        window = WindowTensors(
-            character_ids=tf.TensorSpec([None], tf.string),  # still tokens
-            token_index=places,
-            targets=places,
-            lengths=tf.TensorSpec([config.batch_size], tf.int32),
-        )
-        negatives: Any = ()
-        if self._num_negatives:
-            ids = tf.TensorSpec([self._num_negatives], tf.int32)
-            negatives = Negatives(ids, num_tries=tf.TensorSpec([], tf.int32))
-        dataset = tf.data.Dataset.from_generator(
-            self._read,
-            output_signature=(window, negatives, tf.TensorSpec([2], tf.int32)),
-        )
-        dataset = dataset.map(
-            lambda window, negatives, seed: (
-                _with_characters(window, max_characters),
-                negatives,
-                seed,
-            )
-        )
-        self._batches = iter(dataset.prefetch(_BATCHES_AHEAD))
+        # After the last batch that was handed out; the thread that reads is further.
+        self.position = stream.state()
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="training-data")
+        self._ahead: deque[Future[tuple[Batch, StreamState] | None]] = deque()
+        for _ in range(_BATCHES_AHEAD):
+            self._read_ahead()
 
     def __next__(self) -> Batch:
         """The next batch, after which `position` is the place behind it.
@@ -85,39 +68,31 @@ class TrainingData(Iterator[Batch]):
         Raises:
           InputError: what the stream raises.
         """
-        try:
-            window, negatives, seed = next(self._batches)
-        except (tf.errors.OpError, StopIteration):
-            # TensorFlow makes one of its own errors of what is raised while reading.
-            if self._failure is not None:
-                raise self._failure from None
-            raise
-        self.position = self._positions.popleft()
-        return Batch(window, negatives or None, seed)
+        result = self._ahead.popleft().result()
+        self._read_ahead()
+        if result is None:
+            raise StopIteration
+        batch, self.position = result
+        return batch
 
-    def _read(self) -> Iterator[tuple]:
-        try:
-            while (window := self._stream.next_window()) is not None:
-                # Before the batch is handed on, so that it is there when the batch is.
-                self._positions.append(self._stream.state())
-                yield _as_arrays(window), self._negatives(), (self._seed, self._step)
-                self._step += 1
-        except Exception as failure:
-            self._failure = failure
-            raise
+    def _read_ahead(self) -> None:
+        self._ahead.append(self._reader.submit(self._read))
 
-    def _negatives(self) -> Negatives | tuple:
+    def _read(self) -> tuple[Batch, StreamState] | None:
+        window = self._stream.next_window()
+        if window is None:
+            return None
+        step, self._step = self._step, self._step + 1
+        tokens = tf.constant(window.tokens, tf.string)
+        ids = characters.characters_of_tokens(tokens, self._max_characters)  # [words, characters]
+        tensors = WindowTensors(ids, *map(tf.constant, window[1:]))
+        batch = Batch(tensors, self._negatives(step), tf.constant([self._seed, step], tf.int32))
+        return batch, self._stream.state()
+
+    def _negatives(self, step: int) -> Negatives | None:
         if not self._num_negatives:
-            return ()
-        arguments = (self._seed, self._step, self._vocabulary_size, self._num_negatives)
-        return Negatives(*draw_negatives(*arguments))
-
-
-def _as_arrays(window: Window) -> WindowTensors:
-    tokens = np.array(window.tokens, dtype=object)  # a NumPy string would lose NULs at its end
-    return WindowTensors(tokens, window.token_index, window.targets, window.lengths)
-
-
-def _with_characters(window: WindowTensors, max_characters: int) -> WindowTensors:
-    ids = characters.characters_of_tokens(window.character_ids, max_characters)
-    return window._replace(character_ids=ids)  # [words, max_characters]
+            return None
+        ids, num_tries = draw_negatives(
+            self._seed, step, self._vocabulary_size, self._num_negatives
+        )
+        return Negatives(tf.constant(ids), tf.constant(num_tries, tf.int32))

@@ -29,7 +29,7 @@ SETTINGS = TrainingConfig(
 )
 # What was measured: losses 7e-7, weights 3e-6, accumulators 7e-6, norms 2e-5. The norms differ for
 # a reason: bilm-tf adds up the squares of the character embedding's gradient before it sums the
-# rows of equal characters, which makes the first norm smaller by 1e-5; ours is that of the gradient.
+# rows of equal characters, which makes its first norm smaller by 1e-5 than the gradient's is.
 TOLERANCE = 1e-4
 
 

@@ -1,0 +1,53 @@
+"""A run so small that a step takes milliseconds, for the tests of training."""
+
+from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.training import directory
+from elmo_tf.training.directory import Request
+
+CONFIG = ElmoConfig(
+    CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
+    LstmConfig(dim=6, projection_dim=2),
+)
+BATCH, STEPS = 3, 4
+WORDS = [b"%c%d" % (97 + k, k) for k in range(23)]
+NUM_SENTENCES = 20
+
+
+def sentence(k):
+    """Sentence `k`: from 1 to 7 words that follow each other in `WORDS`, and so can be learnt."""
+    return [WORDS[(3 * k + i) % len(WORDS)] for i in range(k * 5 % 7 + 1)]
+
+
+NUM_TOKENS = sum(len(sentence(k)) + 1 for k in range(NUM_SENTENCES))
+
+
+def write_files(folder):
+    """Writes two shards, a held-out text and a vocabulary of 26 words."""
+    lines = [b" ".join(sentence(k)) + b"\n" for k in range(NUM_SENTENCES)]
+    (folder / "a.txt").write_bytes(b"".join(lines[:13]))
+    (folder / "b.txt").write_bytes(b"".join(lines[13:]))
+    (folder / "heldout.txt").write_bytes(b"".join(lines[::3]))
+    (folder / "vocab").write_bytes(b"\n".join([b"<S>", b"</S>", b"<UNK>", *WORDS]) + b"\n")
+    return folder
+
+
+def request(folder, name="run", **settings):
+    """A request for a run in `folder / name` on the files that `write_files` wrote."""
+    settings = {
+        "batch_size": BATCH,
+        "unroll_steps": STEPS,
+        "num_epochs": 2,
+        "num_negative_samples": 5,
+        "shuffle_buffer": 6,
+        **settings,
+    }
+    files = [str(folder / "a.txt"), str(folder / "b.txt")]
+    return Request(str(folder / name), files, str(folder / "vocab"), CONFIG, settings)
+
+
+def open_run(folder, name="run", **settings):
+    """The run of that request: begun, or gone on with."""
+    asked = request(folder, name, **settings)
+    if directory.is_run(asked.directory):
+        return directory.resume_run(asked)
+    return directory.begin_run(asked, CONFIG)
