@@ -1,0 +1,81 @@
+"""What the demo shows on the terminal: titles, and commands as a user types them, which it runs."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import FrameType
+
+from elmo_tf.errors import InputError
+
+WIDTH = 96  # columns
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class InterruptedCommand(Exception):  # noqa: N818, it is no error
+    """The command was asked to stop, and did."""
+
+
+def show_title(title: str) -> None:
+    """Prints the title of a part."""
+    print(f"\n== {title}", flush=True)
+
+
+def run_python(arguments: Sequence[str], hide_errors: bool = False) -> None:
+    """Shows a command line of this Python, runs it, and waits until it has ended.
+
+    Ctrl-C and SIGTERM go to the command, which may need a moment to save its work.
+
+    Args:
+      arguments: what follows the name of the interpreter.
+      hide_errors: whether stderr is shown only if the command fails. For programs that log there.
+
+    Raises:
+      InterruptedCommand: a signal came while it ran.
+      InputError: it failed.
+    """
+    print(command_line(arguments), flush=True)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stderr=errors if hide_errors else None
+        )
+        status, is_interrupted = _wait(process)
+        if status and hide_errors and not is_interrupted:
+            errors.seek(0)
+            sys.stderr.write(errors.read().decode(errors="replace"))
+    if is_interrupted:
+        raise InterruptedCommand
+    if status:
+        raise InputError(f"the command above failed with status {status}")
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The command as it may be pasted into a shell, with a line for what does not fit on one."""
+    words = [os.path.relpath(sys.executable), *map(shlex.quote, arguments)]
+    lines = ["$"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) + 2 > WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
+def _wait(process: subprocess.Popen) -> tuple[int, bool]:
+    """The exit status, and whether a signal came meanwhile."""
+    received = []
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        # Ctrl-C reaches every process of the terminal by itself; twice would be taken as urgent.
+        if number == signal.SIGTERM:
+            process.terminate()
+
+    handlers = {number: signal.signal(number, pass_on) for number in _STOP_SIGNALS}
+    try:
+        return process.wait(), bool(received)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
