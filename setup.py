@@ -35,6 +35,7 @@ COMMANDS = [
     "elmo-vocab=elmo_tf.vocab:main",
     "elmo-train=elmo_tf.train:main",
     "elmo-evaluate=elmo_tf.evaluate:main",
+    "elmo-score=elmo_tf.score:main",
     "elmo-embed=elmo_tf.embed:main",
     "elmo-export=export.export_elmo:main",
     "elmo-export-weights=export.export_weights:main",

@@ -16,19 +16,16 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf import checks
 from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.sorted_batches import score_sorted
 from elmo_tf.text import characters
 from elmo_tf.text.corpus import Window, WindowStream, sentence_windows
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Predictions in one window. The logits of a block of 8192 words for all of them are 128 MB.
 _MOST_PREDICTIONS = 4096
-# Sentences to sort by length and batch together; more would pad less and hold more text.
-_BATCHES_SORTED = 32
-_MOST_TOKENS_SORTED = 1 << 20
 
 # Called with the number of tokens after each window.
 Progress = Callable[[int], None]
@@ -79,19 +76,9 @@ class WindowScorer:
 
     def __init__(self, model: ElmoLanguageModel) -> None:
         self._model = model
-        self._max_characters = model.encoder.config.char_cnn.max_characters_per_token
-        places = tf.TensorSpec([2, None, None], tf.int32)
-        window = WindowTensors(
-            character_ids=tf.TensorSpec([None], tf.string),  # still tokens
-            token_index=places,
-            targets=places,
-            lengths=tf.TensorSpec([None], tf.int32),
+        self._function = tf.function(
+            self._losses, input_signature=window_signature(model), autograph=False
         )
-        state = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec([None, tensor.shape[1]], tensor.dtype),
-            model.zero_state(1),
-        )
-        self._function = tf.function(self._losses, input_signature=[window, state], autograph=False)
 
     def __call__(self, window: Window, state: BiLmState) -> tuple[np.ndarray, BiLmState]:
         """Losses, float32 `[2, batch, steps]`, zero past a row's length, and the next state."""
@@ -104,8 +91,32 @@ class WindowScorer:
         return self._model.zero_state(batch)
 
     def _losses(self, window: WindowTensors, state: BiLmState) -> tuple[tf.Tensor, BiLmState]:
-        ids = characters.characters_of_tokens(window.character_ids, self._max_characters)
-        return self._model.exact_losses(window._replace(character_ids=ids), state)
+        return self._model.exact_losses(spell_window(self._model, window), state)
+
+
+def window_signature(model: ElmoLanguageModel) -> list:
+    """What a traced function of a window of any size takes: `WindowTensors` and the state.
+
+    `character_ids` are tokens still, string `[words]`; `spell_window` makes ids of them.
+    """
+    places = tf.TensorSpec([2, None, None], tf.int32)
+    window = WindowTensors(
+        character_ids=tf.TensorSpec([None], tf.string),
+        token_index=places,
+        targets=places,
+        lengths=tf.TensorSpec([None], tf.int32),
+    )
+    state = tf.nest.map_structure(
+        lambda tensor: tf.TensorSpec([None, tensor.shape[1]], tensor.dtype), model.zero_state(1)
+    )
+    return [window, state]
+
+
+def spell_window(model: ElmoLanguageModel, window: WindowTensors) -> WindowTensors:
+    """The window with character ids in place of tokens, in the graph."""
+    max_characters = model.encoder.config.char_cnn.max_characters_per_token
+    ids = characters.characters_of_tokens(window.character_ids, max_characters)
+    return window._replace(character_ids=ids)
 
 
 def score_sentences(
@@ -131,36 +142,17 @@ def score_sentences(
       float32 `[2, tokens + 1]`: forward in reading order and ending with `</S>`; backward from the
       last token to the first and ending with `<S>`.
     """
-    checks.integer(1)(batch_size, "batch_size")
-    for group in _groups(sentences, _BATCHES_SORTED * batch_size):
-        losses: list[np.ndarray] = [np.empty((2, 0))] * len(group)
-        by_length = sorted(range(len(group)), key=lambda place: len(group[place]))
-        for begin in range(0, len(group), batch_size):
-            batch = by_length[begin : begin + batch_size]
-            scored = _score_batch(scorer, [group[place] for place in batch], vocabulary)
-            for place, sentence_losses in zip(batch, scored, strict=True):
-                losses[place] = sentence_losses
-            if progress is not None:
-                progress(sum(losses[place].shape[1] for place in batch))
-        yield from losses
+
+    def score(batch: list[list[bytes]]) -> list[np.ndarray]:
+        return score_batch(scorer, batch, vocabulary)
+
+    return score_sorted(score, sentences, batch_size, progress)
 
 
-def _groups(sentences: Iterable[list[bytes]], most: int) -> Iterator[list[list[bytes]]]:
-    group: list[list[bytes]] = []
-    num_tokens = 0
-    for sentence in sentences:
-        group.append(sentence)
-        num_tokens += len(sentence)
-        if len(group) == most or num_tokens >= _MOST_TOKENS_SORTED:
-            yield group
-            group, num_tokens = [], 0
-    if group:
-        yield group
-
-
-def _score_batch(
+def score_batch(
     scorer: WindowScorer, batch: Sequence[list[bytes]], vocabulary: Vocabulary
 ) -> list[np.ndarray]:
+    """The losses of some sentences, as `score_sentences` yields them, all in one batch."""
     num_steps = max(1, _MOST_PREDICTIONS // (2 * len(batch)))
     state = scorer.zero_state(len(batch))
     parts = []

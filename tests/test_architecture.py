@@ -57,7 +57,10 @@ MODEL = (
     "elmo_tf.encoder",
     "elmo_tf.embedding",
     "elmo_tf.language_model",
+    "elmo_tf.sorted_batches",
     "elmo_tf.evaluation",
+    "elmo_tf.substitutes",
+    "elmo_tf.scoring",
     "elmo_tf.weights",
     "elmo_tf.training",
 )
@@ -82,7 +85,15 @@ RULES = (
         forbidden_standard=FILE_ACCESS,
     ),
     Rule(
-        ("elmo_tf.tracing", "elmo_tf.encoder", "elmo_tf.language_model", "elmo_tf.evaluation"),
+        (
+            "elmo_tf.tracing",
+            "elmo_tf.encoder",
+            "elmo_tf.language_model",
+            "elmo_tf.sorted_batches",
+            "elmo_tf.evaluation",
+            "elmo_tf.substitutes",
+            "elmo_tf.scoring",
+        ),
         project=MODEL,
         libraries=NUMERIC | {"keras"},
     ),
@@ -145,7 +156,7 @@ def may_import(rule: Rule, importer: str, imported: str) -> bool:
 
 
 def project_files(root: Path) -> Iterator[Path]:
-    """Python files of the packages and scripts; a hidden folder (`benchmarks/.venv`) is not ours."""
+    """Python files of the packages and scripts; hidden folders (as `.venv`) are not ours."""
     for top in (*PACKAGES, *SCRIPTS):
         for path in sorted((root / top).rglob("*.py")):
             if not any(part.startswith(".") for part in path.relative_to(root).parts):
@@ -196,6 +207,8 @@ def test_project_was_really_read(project_dir):
         ("elmo_tf.encoder", "import h5py", "h5py"),
         ("elmo_tf.errors", "from elmo_tf.text import lines", "elmo_tf.text.lines"),
         ("elmo_tf.language_model", "import export.saved_model", "export.saved_model"),
+        ("elmo_tf.scoring", "from elmo_tf import score", "elmo_tf.score"),
+        ("elmo_tf.substitutes", "from absl import flags", "absl.flags"),
         ("elmo_tf.training.loop", "import absl.flags", "absl.flags"),
         ("elmo_tf.training.loop", "from elmo_tf import command_line", "elmo_tf.command_line"),
         ("elmo_tf.weights.bilm_tf", "from export import saved_model", "export.saved_model"),
@@ -227,6 +240,7 @@ def test_each_row_of_the_table_catches_a_violation(tmp_path, module, statement, 
         ("elmo_tf.text.corpus", "from . import lines"),
         ("elmo_tf.layers.bilm", "from elmo_tf.layers.lstm_scan import LstmState"),
         ("elmo_tf.embed", "from elmo_tf.training import loop"),
+        ("elmo_tf.score", "from elmo_tf import scoring"),
         ("export.saved_model", "from elmo_tf.encoder import ElmoEncoder"),
     ],
 )

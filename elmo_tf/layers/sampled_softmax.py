@@ -1,12 +1,14 @@
 """Softmax over a large vocabulary: sampled for training, exact in bounded memory for evaluation."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.top_classes import TopClasses, top_classes
 
 # Takes a class out of a softmax. Finite, so that a row which loses all its classes gives no NaN.
 EXCLUDED_LOGIT = -1e30
@@ -143,14 +145,16 @@ class SampledSoftmax(keras.layers.Layer):
           targets: int32 `[positions]`.
           block_size: how many classes at a time; memory is `[block_size, positions]`.
         """
+        return self.log_normalizer(inputs, block_size) - self.target_logits(inputs, targets)
+
+    def target_logits(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+        """The logit of one class at each position, `[positions]`; arguments as for `full_loss`."""
         inputs = tf.cast(inputs, tf.float32)
-        target_logits = _logits_of_rows(inputs, self.kernel.value, self.bias.value, targets)
-        return self.log_normalizer(inputs, block_size) - target_logits
+        return _logits_of_rows(inputs, self.kernel.value, self.bias.value, targets)
 
     def log_normalizer(self, inputs: tf.Tensor, block_size: int = 8192) -> tf.Tensor:
         """log(sum over all w of exp(z_w)), `[positions]`; arguments as for `full_loss`."""
-        if block_size < 1:
-            raise ValueError(f"SampledSoftmax: block_size must be at least 1, got {block_size}")
+        _check_block_size(block_size)
         inputs = tf.cast(inputs, tf.float32)
         kernel, bias = tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
 
@@ -167,12 +171,47 @@ class SampledSoftmax(keras.layers.Layer):
         )
         return total
 
+    def top_classes(
+        self,
+        inputs: tf.Tensor,
+        num_top: int,
+        left_out: Sequence[int] = (),
+        block_size: int = 8192,
+    ) -> TopClasses:
+        """The classes with the largest sum of log-probabilities under several inputs.
+
+        Args:
+          inputs: `[ways, positions, dim]`: at each position there is a softmax for each way, such
+            as one for each direction of a language model.
+          num_top: how many classes to find at each position.
+          left_out: ids, each once, that are never among them; they count in the normalization.
+          block_size: how many classes at a time; memory is
+            `[ways, positions, block_size + num_top]`.
+        """
+        most = self.vocabulary_size - len(left_out)
+        if not 0 <= num_top <= most:
+            raise ValueError(f"SampledSoftmax: num_top must be from 0 to {most}, got {num_top}")
+        _check_block_size(block_size)
+        return top_classes(
+            tf.cast(inputs, tf.float32),
+            tf.convert_to_tensor(self.kernel),
+            tf.convert_to_tensor(self.bias),
+            num_top,
+            left_out,
+            block_size,
+        )
+
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
             "seed": self.seed,
         }
+
+
+def _check_block_size(block_size: int) -> None:
+    if block_size < 1:
+        raise ValueError(f"SampledSoftmax: block_size must be at least 1, got {block_size}")
 
 
 def _logits(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
