@@ -1,0 +1,107 @@
+"""From whatever a user names as a model to an encoder with its weights.
+
+  load_encoder("options.json,weights.hdf5")   the published pair
+  load_encoder("elmo")                        a directory that holds it, a training directory or an
+                                              exported SavedModel
+  load_encoder("elmo.zip")                    a zip of the pair
+
+`sources` says how the kinds are told apart.
+"""
+
+import os
+from typing import Any
+
+from elmo_tf.config import ElmoConfig
+from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.errors import InputError
+from elmo_tf.weights import bilm_tf, checkpoint, sources
+from elmo_tf.weights.checkpoint import CheckpointReader
+from elmo_tf.weights.sources import ModelFiles
+
+# Inside a SavedModel. TensorFlow leaves this directory to whoever makes one.
+EXTRA_DIRECTORY = "assets.extra"
+OPTIONS_FILE = "options.json"
+VOCABULARY_FILE = "vocab.txt"
+
+_VARIABLES = os.path.join("variables", "variables")
+_SOFTMAX = "softmax."
+
+
+def load_encoder(path: str | os.PathLike | ModelFiles, **kwargs: Any) -> ElmoEncoder:
+    """Builds the encoder of a model of any kind, weights included.
+
+    The weights of the scalar mix come along where there are any: a SavedModel has them; published
+    files don't, and training does not touch them. The softmax of a training run is left out.
+
+    Args:
+      path: what the user named, or what `sources.resolve_model` made of it.
+      **kwargs: given to `ElmoEncoder`.
+
+    Raises:
+      InputError: there is no model, it is not one of ours and not in published format, a file is
+        damaged, or weights and options do not fit. The message is one line.
+    """
+    found = path if isinstance(path, ModelFiles) else sources.resolve_model(path)
+    if found.kind == sources.TRAINING:
+        return _from_training(found, kwargs)
+    if found.kind == sources.SAVED_MODEL:
+        return _from_saved_model(found, kwargs)
+    published = sources.read_model(found)
+    encoder = ElmoEncoder(published.config, **kwargs)
+    bilm_tf.assign_arrays(encoder, published.arrays)
+    return encoder
+
+
+def vocabulary_of(model: ModelFiles) -> str | None:
+    """The path of the vocabulary kept with a model of ours, or None; published ones have none."""
+    directories = {
+        sources.TRAINING: model.path,
+        sources.SAVED_MODEL: os.path.join(model.path, EXTRA_DIRECTORY),
+    }
+    if model.kind not in directories:
+        return None
+    path = os.path.join(directories[model.kind], VOCABULARY_FILE)
+    return path if os.path.isfile(path) else None
+
+
+def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
+    options = os.path.join(found.path, EXTRA_DIRECTORY, OPTIONS_FILE)
+    if not os.path.isfile(options):
+        raise InputError(
+            f"{found.path}: is a SavedModel, but not an export of elmo_tf: "
+            f"it has no {EXTRA_DIRECTORY}/{OPTIONS_FILE}"
+        )
+    encoder = ElmoEncoder(ElmoConfig.from_file(options), **kwargs)
+    return _assign(encoder, CheckpointReader(os.path.join(found.path, _VARIABLES)))
+
+
+def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
+    encoder = ElmoEncoder(ElmoConfig.from_file(found.options), **kwargs)
+
+    def read(reader: CheckpointReader) -> ElmoEncoder:
+        return _assign(encoder, reader)
+
+    if checkpoint.from_newest(found.path, read) is None:
+        raise InputError(f"{found.path}: is a training directory without a checkpoint so far")
+    return encoder
+
+
+def _assign(encoder: ElmoEncoder, reader: CheckpointReader) -> ElmoEncoder:
+    """Reads what belongs to an encoder, one array at a time, and nothing else: softmaxes are large.
+
+    Returns:
+      The encoder.
+
+    Raises:
+      InputError: names or shapes differ; the message lists every difference.
+    """
+    variables = checkpoint.named_variables(encoder)
+    shapes = {
+        name: shape for name, shape in reader.shapes().items() if not name.startswith(_SOFTMAX)
+    }
+    if not shapes:
+        raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
+    checkpoint.require_same(variables, shapes, reader.prefix)
+    for name, variable in variables.items():
+        variable.assign(reader.read(name))
+    return encoder

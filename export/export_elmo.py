@@ -1,0 +1,114 @@
+"""Exports a model of any kind as a SavedModel that needs nothing but TensorFlow.
+
+    python -m export.export_elmo --model=run/best --output_dir=exported
+    python -m export.export_elmo --model=options.json,weights.hdf5 --output_dir=exported --archive
+    python -m export.export_elmo --model=elmo.zip --output_dir=exported --trainable=all --overwrite
+
+The export takes raw text (`default`), tokens (`tokens`) and character ids (`char_ids`), is loaded
+with tf.saved_model.load, hub.load, hub.KerasLayer or Keras's TFSMLayer, and can be served. Beside
+the model it holds options.json, a model card and, if there is one, the vocabulary, in assets.extra.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from absl import flags
+
+from elmo_tf import command_line
+from elmo_tf.errors import UsageError
+from elmo_tf.weights import sources
+from export import directories
+
+_FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "model",
+    None,
+    "What to export: OPTIONS.json,WEIGHTS.hdf5, a directory or zip that holds the two, a training "
+    "directory or its best/, or an earlier export.",
+    _FLAGS,
+    required=True,
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "The directory to make. It appears once the export is whole.",
+    _FLAGS,
+    required=True,
+)
+flags.DEFINE_enum(
+    "trainable",
+    "mix",
+    ["mix", "all"],
+    "What a user's own training may change. mix: the layer weights of the scalar mix, and gamma; "
+    "all: the language model as well, which costs a pass back through it.",
+    _FLAGS,
+)
+flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Whether an earlier export in --output_dir is replaced, once the new one is whole.",
+    _FLAGS,
+)
+flags.DEFINE_bool(
+    "archive",
+    False,
+    "Whether to write the export as OUTPUT_DIR.tar.gz too, which hub.load takes by URL.",
+    _FLAGS,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+
+
+def _run(options: flags.FlagValues) -> None:
+    found = sources.resolve_model(options.model)
+    archive = directories.archive_path(options.output_dir)
+    directories.check_directory_target(
+        options.output_dir, options.overwrite, directories.is_saved_model
+    )
+    if options.archive:
+        directories.check_archive_target(archive, options.overwrite)
+    _check_apart(found, options.output_dir)
+    command_line.load_tensorflow()
+    from elmo_tf.weights import models
+    from export import model_card, saved_model
+
+    encoder = models.load_encoder(found)
+    saved_model.export(
+        encoder,
+        options.output_dir,
+        trainable=options.trainable,
+        overwrite=options.overwrite,
+        archive=options.archive,
+        vocabulary_file=models.vocabulary_of(found),
+        provenance=model_card.provenance_of(found),
+    )
+    print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
+    if options.archive:
+        print(f"wrote {archive}: {directories.size_in_words(archive)}")
+    print("\n" + _how_to_load(options.output_dir, encoder.config.lstm.projection_dim))
+
+
+def _check_apart(found: sources.ModelFiles, output_dir: str) -> None:
+    """The model must not lie within what is replaced; that it is the export itself is fine."""
+    target = os.path.realpath(os.path.expanduser(output_dir))
+    for path in filter(None, (found.options, found.weights, found.path)):
+        if os.path.realpath(path).startswith(target + os.sep):
+            raise UsageError(f"--output_dir: {output_dir} holds the model itself")
+
+
+def _how_to_load(path: str, projection_dim: int) -> str:
+    return (
+        "import tensorflow as tf\n"
+        f"model = tf.saved_model.load({path!r})\n"
+        'outputs = model(["The cat sat on the mat ."])\n'
+        f'outputs["elmo"]      # [1, 7, {2 * projection_dim}], a vector for each token\n'
+        f'outputs["default"]   # [1, {2 * projection_dim}], their mean'
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Writes a model of any kind in the published format of bilm-tf and AllenNLP.
+
+    python -m export.export_weights --model=run/best --output_dir=published
+    python -m export.export_weights --model=exported --output_dir=published --overwrite
+
+The directory gets options.json and weights.hdf5. Weights that came in this format are written
+byte for byte as they were. Two things have no place in it and are left out: the scalar mix, and
+the softmax of a training run.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from elmo_tf import command_line
+from elmo_tf.config import ElmoConfig
+from elmo_tf.weights import bilm_tf, sources
+from elmo_tf.weights.mapping import Arrays
+from export import directories
+
+if TYPE_CHECKING:
+    from elmo_tf.layers.scalar_mix import ScalarMix
+
+OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"
+
+_FLAGS = flags.FlagValues()
+flags.DEFINE_string(
+    "model",
+    None,
+    "What to write: a training directory or its best/, an export, OPTIONS.json,WEIGHTS.hdf5, or a "
+    "directory or zip that holds the two.",
+    _FLAGS,
+    required=True,
+)
+flags.DEFINE_string(
+    "output_dir",
+    None,
+    "The directory to make. It appears once both files are whole.",
+    _FLAGS,
+    required=True,
+)
+flags.DEFINE_bool(
+    "overwrite",
+    False,
+    f"Whether an --output_dir that holds {OPTIONS_FILE} and {WEIGHTS_FILE} and nothing else is "
+    "replaced.",
+    _FLAGS,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+
+
+def _run(options: flags.FlagValues) -> None:
+    found = sources.resolve_model(options.model)
+    path = options.output_dir
+    directories.check_directory_target(path, options.overwrite, _is_pair)
+    config, arrays = _read(found)
+    with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
+        config.write(os.path.join(folder, OPTIONS_FILE))
+        bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
+    print(f"wrote {path}: {directories.size_in_words(path)}")
+    options_file, weights_file = (os.path.join(path, n) for n in (OPTIONS_FILE, WEIGHTS_FILE))
+    print(
+        "\nimport elmo_tf\n"
+        f"encoder = elmo_tf.ElmoEncoder.from_weights({options_file!r}, {weights_file!r})\n"
+        'encoder(["The cat sat on the mat ."])["elmo"]'
+        f"   # [1, 7, {2 * config.lstm.projection_dim}]"
+    )
+
+
+def _is_pair(path: str) -> bool:
+    return set(os.listdir(path)) == {OPTIONS_FILE, WEIGHTS_FILE}
+
+
+def _read(found: sources.ModelFiles) -> tuple[ElmoConfig, Arrays]:
+    if found.kind in (sources.PAIR, sources.ZIP):  # without TensorFlow
+        published = sources.read_model(found)
+        return published.config, {**published.arrays, **published.extras}
+    command_line.load_tensorflow()
+    from elmo_tf.weights import models
+
+    encoder = models.load_encoder(found)
+    _report_mix(encoder.scalar_mix)
+    return encoder.config, bilm_tf.collect_arrays(encoder)
+
+
+def _report_mix(mix: "ScalarMix") -> None:
+    """Says so if something that was trained gets lost."""
+    weights, gamma = mix.layer_weights.numpy(), float(mix.gamma.numpy())
+    if weights.any() or gamma != 1.0:
+        print(
+            "left out: the scalar mix, which was trained "
+            f"(layer weights {weights.tolist()}, gamma {gamma:g})"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

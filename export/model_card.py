@@ -1,0 +1,159 @@
+"""The model card inside each export: what it is, how to call it, where it comes from."""
+
+import hashlib
+import importlib.metadata
+from collections.abc import Iterable, Mapping
+
+import tensorflow as tf
+
+from elmo_tf.config import ElmoConfig
+from elmo_tf.training import directory
+from elmo_tf.weights import sources
+from elmo_tf.weights.sources import ModelFiles
+
+_TRAINABLE = {
+    "mix": "the scalar mix: one weight a layer, and gamma",
+    "all": "everything",
+}
+_TEMPLATE = """\
+# ELMo
+
+Contextual word vectors from characters: a character CNN, a bidirectional LSTM language model of \
+{num_layers} and a scalar mix of their outputs (Peters et al. 2018, "Deep contextualized word \
+representations", arXiv:1802.05365). Exported by {tool}.
+
+| | |
+|---|---|
+| character embeddings | {embedding_dim} wide, up to {max_characters} positions a token |
+| filters (width x number) | {filters} |
+| highway layers | {num_highway_layers} |
+| LSTM | {dim} units, {projection}, {num_layers} in each direction |
+| skip connections | {skip} |
+| parameters | {num_parameters:,} |
+| trainable | {trainable} |
+
+## Calling it
+It needs `tensorflow` and nothing else.
+
+    import tensorflow as tf
+
+    model = tf.saved_model.load("PATH")                 # or hub.load, or hub.KerasLayer
+    outputs = model(["The cat sat on the mat .", "one"])
+    outputs["elmo"]                                      # [2, 7, {width}]
+
+| signature | input | output |
+|---|---|---|
+| `default`, `serving_default`, `serve` | `text`: string `[batch]` | all of the table below |
+| `tokens` | `tokens`: string `[batch, max_tokens]`; `sequence_len`: int32 `[batch]` | all |
+| `elmo` | `text`: string `[batch]` | `elmo` and `sequence_len` |
+| `char_ids` | `char_ids`: int32 `[batch, max_tokens, {max_characters}]` | all |
+
+| output | shape | |
+|---|---|---|
+| `word_emb` | `[batch, max_tokens, {projection_dim}]` | of the characters alone, without context |
+| {layers} | `[batch, max_tokens, {width}]` | LSTM layers, forward half first |
+| `elmo` | `[batch, max_tokens, {width}]` | weighted mean of all layers, times gamma |
+| `default` | `[batch, {width}]` | mean of `elmo` over the tokens of a row |
+| `sequence_len` | int32 `[batch]` | tokens of each row |
+
+As an object it has `model(text, training=False)`, `model.tokens(dict)`, `model.char_ids(ids)`, \
+`model.variables`, `model.trainable_variables`, `model.regularization_losses`, and `model.model`, \
+the variables by name.
+
+## What to know
+- `text` is split at ASCII white space and nowhere else: separate punctuation first.
+- Tokens are UTF-8 bytes, of which the first {num_bytes} count. There is no vocabulary, no \
+normalisation and no lower-casing. `<S>` and `</S>` stand for the boundaries of a sentence; they \
+are put around each row by the model itself.
+- `sequence_len` alone says what is padding. Outputs are zero there, and nothing depends on it.
+- The same input always gives the same output: no state is kept from call to call.
+- In `char_ids` 0 is padding, 1 to 256 are bytes plus one, and each token has its begin (259) and \
+end (260) of word, then filler (261). Sentence boundaries are added by the model.
+
+## Provenance
+{provenance}
+Fingerprint of the weights: sha256 {fingerprint}
+
+## License
+Not stated. Whoever passes this model on fills this in: the licence of the weights, and what the \
+text they were trained on allows.
+"""
+
+
+def text(
+    config: ElmoConfig,
+    variables: Mapping[str, tf.Variable],
+    trainable: str,
+    provenance: Iterable[str],
+) -> str:
+    """The card, Markdown in ASCII.
+
+    Args:
+      config: the model's configuration.
+      variables: the model's, by name.
+      trainable: "mix" or "all".
+      provenance: sentences about where the weights come from.
+    """
+    cnn, lstm = config.char_cnn, config.lstm
+    projection = f"projected to {lstm.projection_dim}" if lstm.has_projection else "not projected"
+    if lstm.cell_clip is not None:
+        projection += f", cell clipped at {lstm.cell_clip:g}"
+    if lstm.has_projection and lstm.projection_clip is not None:
+        projection += f", projection clipped at {lstm.projection_clip:g}"
+    return _TEMPLATE.format(
+        tool=_tool(),
+        embedding_dim=cnn.embedding_dim,
+        max_characters=cnn.max_characters_per_token,
+        num_bytes=cnn.max_characters_per_token - 2,
+        filters=", ".join(f"{width} x {count}" for width, count in cnn.filters),
+        num_highway_layers=cnn.num_highway_layers,
+        dim=lstm.dim,
+        projection=projection,
+        num_layers=_count(lstm.num_layers, "layer"),
+        skip="from the second layer on" if lstm.use_skip_connections else "none",
+        num_parameters=sum(variable.shape.num_elements() for variable in variables.values()),
+        trainable=_TRAINABLE[trainable],
+        projection_dim=lstm.projection_dim,
+        width=2 * lstm.projection_dim,
+        layers=", ".join(f"`lstm_outputs{n + 1}`" for n in range(lstm.num_layers)),
+        provenance="\n".join(provenance) or "Not stated.",
+        fingerprint=_fingerprint(variables),
+    )
+
+
+def provenance_of(model: ModelFiles) -> list[str]:
+    """Sentences about where a model came from. They name no file: paths are nobody's business."""
+    if model.kind == sources.TRAINING:
+        _, training, stored = directory.read_description(model.path)
+        text = stored["text"]
+        start = (
+            " It started from the weights of another model." if stored["initial_weights"] else ""
+        )
+        return [
+            f"Trained by elmo_tf on a text of {text['num_tokens']:,} tokens in "
+            f"{text['num_sentences']:,} sentences, tokenized by {training.tokenizer}, "
+            f"normalization {training.normalize}.{start}"
+        ]
+    if model.kind == sources.SAVED_MODEL:
+        return ["Made from an earlier export, whose model card may say more."]
+    return ["Made from weights in the published format of bilm-tf and AllenNLP."]
+
+
+def _fingerprint(variables: Mapping[str, tf.Variable]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(variables):
+        values = variables[name].numpy()
+        digest.update(f"{name} {values.dtype} {values.shape}\n".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _tool() -> str:
+    try:
+        return f"elmo_tf {importlib.metadata.version('elmo_tf')}"
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return "elmo_tf"
