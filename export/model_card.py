@@ -37,7 +37,7 @@ It needs `tensorflow` and nothing else.
 
     import tensorflow as tf
 
-    model = tf.saved_model.load("PATH")                 # or hub.load, or hub.KerasLayer
+    model = tf.saved_model.load("PATH")                  # or hub.load, or hub.KerasLayer
     outputs = model(["The cat sat on the mat .", "one"])
     outputs["elmo"]                                      # [2, 7, {width}]
 
