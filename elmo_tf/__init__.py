@@ -17,7 +17,9 @@ from typing import Any
 
 _MODULES = {
     "ElmoConfig": "elmo_tf.config",
+    "ElmoEmbedding": "elmo_tf.embedding",
     "ElmoEncoder": "elmo_tf.encoder",
+    "ElmoMix": "elmo_tf.layers.elmo_mix",
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
 }

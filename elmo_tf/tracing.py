@@ -1,6 +1,6 @@
 """Traced functions that serve every batch size and length."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -24,18 +24,18 @@ class Traces:
         way_in: Callable[..., Any],
         inputs: Sequence[tf.Tensor],
         state: Any,
-        return_state: bool,
+        *options: Hashable,
     ) -> Any:
-        """Calls `way_in(*inputs, state, return_state)`.
+        """Calls `way_in(*inputs, state, *options)`; `return_state` is such an option.
 
         Within a caller's graph it becomes part of that; otherwise it runs in a trace of its own.
         """
         if tf.inside_function():
-            return way_in(*inputs, state, return_state)
-        key = (way_in.__name__, state is not None, return_state)
+            return way_in(*inputs, state, *options)
+        key = (way_in.__name__, state is not None, *options)
         arguments = list(inputs) if state is None else [*inputs, state]
         if key not in self._functions:
-            rest = (None, return_state) if state is None else (return_state,)
+            rest = (None, *options) if state is None else options
             self._functions[key] = tf.function(
                 lambda *tensors: way_in(*tensors, *rest),
                 input_signature=tf.nest.map_structure(_any_size, arguments),

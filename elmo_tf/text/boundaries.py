@@ -39,10 +39,23 @@ def add_boundary_characters(character_ids: tf.Tensor, lengths: tf.Tensor) -> tf.
     )
 
 
+def lengths_of_tokens(tokens: tf.Tensor) -> tf.Tensor:
+    """Tokens up to the last one of each row that is not "": int32 `[batch]`.
+
+    Args:
+      tokens: string `[batch, max_tokens]`.
+    """
+    return _ends(tf.not_equal(tokens, ""))
+
+
 def lengths_of_character_ids(character_ids: tf.Tensor) -> tf.Tensor:
     """Tokens up to the last one of each row that is not all padding: int32 `[batch]`."""
-    is_token = tf.reduce_any(character_ids != characters.PADDING, axis=2)  # [batch, max_tokens]
-    position = tf.range(1, tf.shape(character_ids)[1] + 1)
+    return _ends(tf.reduce_any(character_ids != characters.PADDING, axis=2))
+
+
+def _ends(is_token: tf.Tensor) -> tf.Tensor:
+    """Behind the last True of each row of bool `[batch, max_tokens]`: int32 `[batch]`."""
+    position = tf.range(1, tf.shape(is_token)[1] + 1)
     # Zero stands in front so that a batch without tokens has a maximum.
     ends = tf.pad(tf.where(is_token, position, 0), [[0, 0], [1, 0]])
     return tf.reduce_max(ends, axis=1)
