@@ -199,13 +199,15 @@ def _describe(run: "Run", trainer: "Trainer") -> str:
     softmax = "full softmax"
     if trainer.is_sampled:
         softmax = f"softmax sampled with {training.num_negative_samples:,} words"
-    begin = f"step {trainer.step:,}" if trainer.step else trainer.origin
+    begin = f"starting from {f'step {trainer.step:,}' if trainer.step else trainer.origin}"
+    if trainer.is_complete:
+        begin = "the run is complete"
     return (
         f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
         f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"
         f"{trainer.num_parameters:,} parameters, {softmax}\n"
         f"{run.num_steps:,} steps of {training.batch_size} x {training.unroll_steps} tokens, "
-        f"{run.steps_per_epoch:,} an epoch; starting from {begin}"
+        f"{run.steps_per_epoch:,} an epoch; {begin}"
     )
 
 

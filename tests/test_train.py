@@ -1,0 +1,242 @@
+"""The command: from text to a trained model, interrupted, killed and gone on with."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from elmo_tf import evaluate, train
+from elmo_tf.config import ElmoConfig
+from elmo_tf.weights import checkpoint
+from tests.training import tiny
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working directory, with a text, a vocabulary and options for a very small model."""
+    monkeypatch.chdir(tmp_path)
+    tiny.CONFIG.write(tmp_path / "options.json")
+    return tiny.write_files(tmp_path)
+
+
+SETTINGS = (
+    "--batch_size=3",
+    "--unroll_steps=4",
+    "--num_epochs=2",
+    "--num_negative_samples=5",
+)
+
+
+def arguments(*more, model_dir="run"):
+    return [
+        "--train_files=[ab].txt",
+        "--vocab_file=vocab",
+        f"--model_dir={model_dir}",
+        *SETTINGS,
+        *more,
+    ]
+
+
+def begin(*more, **options):
+    return train.main(arguments("--options_file=options.json", *more, **options))
+
+
+def test_a_whole_run(folder, capfd):
+    assert begin("--heldout_files=heldout.txt", "--export_dir=exported") == 0
+    output, errors = capfd.readouterr()
+    assert errors == ""
+    lines = output.splitlines()
+    steps = 2 * (tiny.NUM_TOKENS // 12)
+    assert lines[0] == "counting the tokens of 2 file(s)"
+    assert lines[1].startswith(f"{tiny.NUM_TOKENS} tokens in {tiny.NUM_SENTENCES} sentences")
+    assert "softmax sampled with 5 words" in lines[2]
+    assert lines[3].startswith(f"{steps} steps of 3 x 4 tokens, {steps // 2} an epoch; ")
+    assert lines[3].endswith("starting from random weights")
+    assert re.fullmatch(rf"step 1 of {steps}: sampled loss \d+\.\d+", lines[4])
+    heldout = [line for line in lines if "held-out perplexity" in line]
+    assert [line.split(":")[0] for line in heldout] == [f"step {steps // 2}", f"step {steps}"]
+    assert "exported to exported" in lines
+    assert "  python -m export.export_elmo --model=run/best --output_dir=exported" in lines
+    assert os.path.isfile("exported/saved_model.pb")
+
+    # What it trained can be evaluated, as the last lines say.
+    for flags in (
+        ["--heldout_files=heldout.txt"],
+        ["--heldout_files=heldout.txt", "--carry_state"],
+    ):
+        assert evaluate.main(["--model_dir=run/best", *flags]) == 0
+    first = json.loads(capfd.readouterr().out.splitlines()[0])
+    stored = json.loads((folder / "run/heldout.json").read_text())["best"]
+    assert first["perplexity"] == pytest.approx(stored["perplexity"], rel=1e-6)
+
+
+def test_the_same_command_again_is_harmless(folder, capfd):
+    flags = ("--heldout_files=heldout.txt", "--export_dir=exported", "--max_steps=2")
+    assert begin(*flags) == 0
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("run/ckpt*")}
+    capfd.readouterr()
+    assert begin(*flags) == 0
+    output, errors = capfd.readouterr()
+    assert errors == ""
+    assert "the run is complete" in output
+    assert "exported is there already and was left as it is" in output
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("run/ckpt*")} == before
+
+
+def test_flags_left_out_keep_the_run_and_changed_ones_are_refused(folder, capfd):
+    assert begin("--max_steps=2") == 0
+    assert train.main(["--train_files=[ab].txt", "--vocab_file=vocab", "--model_dir=run"]) == 0
+    capfd.readouterr()
+    assert train.main(arguments("--batch_size=4", "--size=tiny", "--seed=9")) == 2
+    assert capfd.readouterr().err == (
+        "elmo-train: run holds another run: --batch_size (was 3, is 4), --seed (was 0, is 9), "
+        "--size or --options_file (not that of options.json); give it the flags it was begun "
+        "with, or begin a new run in another --model_dir\n"
+    )
+
+
+def test_initial_weights_give_the_shape(folder, capfd):
+    assert begin("--max_steps=1") == 0
+    capfd.readouterr()
+    assert train.main(arguments("--initial_weights=run", "--max_steps=1", model_dir="two")) == 0
+    assert "starting from run, softmax too" in capfd.readouterr().out
+    assert ElmoConfig.from_file("two/options.json") == tiny.CONFIG
+    assert train.main(arguments("--initial_weights=run", "--size=tiny", model_dir="three")) == 2
+    message = "elmo-train: --size or --options_file: not the shape of --initial_weights\n"
+    assert capfd.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        (["--batch_size=0"], 2, "--batch_size must be an integer >= 1, got 0"),
+        (["--dropout=1"], 2, "--dropout must be a number >= 0 and < 1, got 1.0"),
+        (["--learning_rate=nan"], 2, "--learning_rate must be a finite number > 0, got nan"),
+        (["--num_checkpoints_kept=1"], 2, "--num_checkpoints_kept must be an integer >= 2, got 1"),
+        (["--seed=x"], 2, "--seed=x: .*invalid literal for int.*"),
+        (["--size=huge"], 2, r"--size=huge: value should be one of <tiny\|small\|.*"),
+        (["--size=tiny"], 2, "--size and --options_file both say what the model is; .*"),
+        (["--distribution=mirrored"], 2, "--distribution: mirrored is not there yet, only none .*"),
+        (["--distribution=x"], 2, "--distribution: must be none .*, got 'x'"),
+        (["--batchsize=2"], 2, r"--batchsize: unknown flag, did you mean --batch_size\?"),
+        (["--train_files=none*"], 1, r"--train_files: no file matches none\*"),
+        (["--heldout_files=none*"], 1, r"--heldout_files: no file matches none\*"),
+        (["--options_file=none"], 1, "none: cannot be read: No such file or directory"),
+        (["--vocab_file=none"], 1, "none: cannot be read: No such file or directory"),
+        (["--vocab_file=a.txt"], 1, "a.txt: the line <S> is missing; .*"),
+        (["--export_dir=."], 1, r"\.: already exists; .*"),
+        (["--export_dir=no/where"], 1, "no/where: the directory .*/no does not exist"),
+        (["--initial_weights=none"], 1, "none: there is no such file or directory"),
+    ],
+)
+def test_mistakes_are_one_line(folder, capfd, flags, status, message):
+    assert begin(*flags) == status
+    output, errors = capfd.readouterr()
+    assert re.fullmatch(f"elmo-train: {message}\n", errors)
+    assert "step" not in output
+    assert not os.path.exists("run/training.json")
+
+
+def test_a_loss_that_is_not_finite_is_one_line(folder, capfd):
+    flags = ("--learning_rate=1e30", "--initial_accumulator=1e-30", "--num_negative_samples=0")
+    assert begin(*flags, "--steps_per_checkpoint=1") == 1
+    errors = capfd.readouterr().err
+    assert re.fullmatch(r"elmo-train: step \d: loss or gradient is not finite .*\n", errors)
+    for array in checkpoint.read_newest("run").values():
+        assert np.isfinite(array).all()
+
+
+def start(folder, project_dir, *more):
+    """The command in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(project_dir)}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    return subprocess.Popen(
+        [sys.executable, "-m", "elmo_tf.train", *arguments("--options_file=options.json", *more)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_checkpoint(folder, seconds=120):
+    end = time.monotonic() + seconds
+    while not list(folder.glob("run/ckpt-*.index")):
+        assert time.monotonic() < end, "no checkpoint"
+        time.sleep(0.02)
+
+
+LONG = ("--num_epochs=60", "--steps_per_checkpoint=7")
+
+
+@pytest.fixture
+def unbroken(folder):
+    """The weights of the run that is not interrupted."""
+    assert begin(*LONG, model_dir="unbroken") == 0
+    return checkpoint.read_newest("unbroken")
+
+
+def assert_same_run(unbroken):
+    weights = checkpoint.read_newest("run")
+    for name, value in unbroken.items():
+        np.testing.assert_array_equal(weights[name], value, err_msg=name)
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroken, capfd):
+    with start(folder, project_dir, *LONG) as process:
+        wait_for_checkpoint(folder)
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=120)
+    step = int(re.search(r"at step ([\d,]+)", errors)[1].replace(",", ""))
+    assert errors == (
+        f"elmo-train: stopped by SIGTERM at step {step} of 480, which is saved in run; "
+        "the same command goes on from there\n"
+    )
+    assert (process.returncode, os.path.exists(f"run/ckpt-{step}.index")) == (130, True)
+    assert output.splitlines()[0] == "counting the tokens of 2 file(s)"
+    capfd.readouterr()
+    assert begin(*LONG) == 0
+    assert f"starting from step {step}" in capfd.readouterr().out
+    assert_same_run(unbroken)
+
+
+def test_a_killed_run_loses_the_steps_since_the_last_checkpoint_and_nothing_else(
+    folder, project_dir, unbroken
+):
+    with start(folder, project_dir, *LONG) as process:
+        wait_for_checkpoint(folder)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert begin(*LONG) == 0
+    assert_same_run(unbroken)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(folder, project_dir):
+    """Twenty times, while it starts, steps, saves and evaluates."""
+    flags = ("--num_epochs=400", "--steps_per_checkpoint=3", "--steps_per_evaluation=10")
+    flags = (*flags, "--heldout_files=heldout.txt")
+    assert begin(*flags, model_dir="unbroken") == 0
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        with start(folder, project_dir, *flags) as process:
+            if not os.path.exists("run/training.json"):
+                wait_for_checkpoint(folder)
+            time.sleep(rng.uniform(3.0, 7.0))  # a start takes about three seconds
+            assert process.poll() is None, "it was too quick to be killed"
+            process.kill()
+    assert begin(*flags) == 0
+    assert_same_run(checkpoint.read_newest("unbroken"))
+    for name in ("best", "last"):
+        figures = [
+            json.loads((folder / run / "heldout.json").read_text())[name]
+            for run in ("run", "unbroken")
+        ]
+        assert figures[0] == figures[1]
