@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 
 from elmo_tf import checks
-from elmo_tf.encoder import ElmoEncoder, tokenize
+from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.elmo_mix import ElmoMix, Numbers
-from elmo_tf.text import boundaries
 from elmo_tf.text.inputs import as_tensor
+from elmo_tf.token_mask import TokenMask, mask_of, tokens_and_lengths
 from elmo_tf.tracing import Traces
 
 # A Python list, a NumPy array or a tensor.
@@ -190,7 +190,7 @@ class ElmoEmbedding(keras.layers.Layer):
         self, inputs: tf.Tensor, _: None, rank: int, fine_tunes: bool, training: bool
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
-        tokens, lengths = _tokens_and_lengths(inputs)
+        tokens, lengths = tokens_and_lengths(inputs)
         embed = self.encoder.embed_character_ids if rank == 3 else self.encoder.embed_tokens
         embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
         layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
@@ -199,7 +199,7 @@ class ElmoEmbedding(keras.layers.Layer):
             layers = [tf.stop_gradient(layer) for layer in layers]
         if not self.keep_boundaries:
             layers = [layer[:, 1:-1] for layer in layers]
-        return layers, _mask(tokens, lengths, self.keep_boundaries)
+        return layers, mask_of(tokens, lengths, self.keep_boundaries)
 
     def _check_inputs(self, inputs: Any, error: type[Exception] = ValueError) -> None:
         width = self.encoder.config.char_cnn.max_characters_per_token
@@ -252,48 +252,3 @@ class ElmoEmbedding(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "ElmoEmbedding":
         encoder = keras.saving.deserialize_keras_object(config["encoder"])
         return cls(**{**config, "encoder": encoder})
-
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class TokenMask(keras.layers.Layer):
-    """Which positions of `ElmoEmbedding`'s results hold tokens: bool `[batch, time]`.
-
-    A layer, because Functional models know no other operation on strings.
-
-    Args:
-      keep_boundaries: as for `ElmoEmbedding`.
-    """
-
-    def __init__(self, keep_boundaries: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.keep_boundaries = keep_boundaries
-        self.supports_jit = False
-        self._allow_non_tensor_positional_args = True
-        self._convert_input_args = False
-
-    def call(self, inputs: ArrayLike) -> tf.Tensor:
-        return _mask(*_tokens_and_lengths(as_tensor(inputs)), self.keep_boundaries)
-
-    def compute_output_spec(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
-        time = inputs.shape[1] if len(inputs.shape) > 1 else None
-        if time is not None and self.keep_boundaries:
-            time += 2
-        return keras.KerasTensor((inputs.shape[0], time), dtype="bool")
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "keep_boundaries": self.keep_boundaries}
-
-
-def _tokens_and_lengths(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens `[batch, time]` or character ids `[batch, time, ...]`; int32 `[batch]`."""
-    if inputs.shape.rank == 1:
-        return tokenize(inputs)
-    if inputs.dtype == tf.string:
-        return inputs, boundaries.lengths_of_tokens(inputs)
-    return inputs, boundaries.lengths_of_character_ids(inputs)
-
-
-def _mask(tokens: tf.Tensor, lengths: tf.Tensor, keep_boundaries: bool) -> tf.Tensor:
-    """Bool `[batch, time]`, or `[batch, time + 2]` with the boundaries."""
-    extra = 2 if keep_boundaries else 0
-    return tf.sequence_mask(lengths + extra, tf.shape(tokens)[1] + extra)

@@ -55,6 +55,7 @@ MODEL = (
     "elmo_tf.layers",
     "elmo_tf.tracing",
     "elmo_tf.encoder",
+    "elmo_tf.token_mask",
     "elmo_tf.embedding",
     "elmo_tf.language_model",
     "elmo_tf.sorted_batches",
@@ -98,7 +99,7 @@ RULES = (
         libraries=NUMERIC | {"keras"},
     ),
     Rule(
-        ("elmo_tf.embedding", "elmo_tf.training", "elmo_tf.weights"),
+        ("elmo_tf.token_mask", "elmo_tf.embedding", "elmo_tf.training", "elmo_tf.weights"),
         project=MODEL,
         libraries=MODEL_LIBRARIES,
     ),
