@@ -22,6 +22,7 @@ _MODULES = {
     "ElmoMix": "elmo_tf.layers.elmo_mix",
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
+    "batches_by_tokens": "elmo_tf.batching",
 }
 
 __all__ = sorted(_MODULES)

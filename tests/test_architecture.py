@@ -47,7 +47,13 @@ class Rule(NamedTuple):
     forbidden_standard: frozenset[str] = frozenset()
 
 
-FOUNDATION = ("elmo_tf.errors", "elmo_tf.checks", "elmo_tf.files", "elmo_tf.config")
+FOUNDATION = (
+    "elmo_tf.errors",
+    "elmo_tf.checks",
+    "elmo_tf.files",
+    "elmo_tf.config",
+    "elmo_tf.batching",
+)
 NUMERIC = frozenset({"numpy", "tensorflow"})
 MODEL = (
     *FOUNDATION,
@@ -64,6 +70,7 @@ MODEL = (
     "elmo_tf.scoring",
     "elmo_tf.weights",
     "elmo_tf.training",
+    "elmo_tf.vectors",
 )
 MODEL_LIBRARIES = NUMERIC | {"keras", "h5py", "tqdm"}
 # tf_keras is for tests and documentation: no rule has it. tensorflow_text is for text.tokens.
@@ -103,6 +110,7 @@ RULES = (
         project=MODEL,
         libraries=MODEL_LIBRARIES,
     ),
+    Rule(("elmo_tf.vectors",), project=MODEL, libraries=NUMERIC | {"h5py"}),
     # Shared by the commands, and so not one of them: the only owner of absl outside them.
     Rule(("elmo_tf.command_line",), project=MODEL, libraries=MODEL_LIBRARIES | {"absl"}),
     Rule(COMMANDS, project=("elmo_tf", "export"), libraries=BINARY_LIBRARIES),

@@ -1,0 +1,219 @@
+"""A text file in, an HDF5 file of vectors out.
+
+Lines are read and tokenized in chunks of some batches each. Within a chunk they are sorted by
+length, so that batches need little padding; each line's vectors are written under its own number. A
+second thread writes them while the next batch is computed.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from elmo_tf import checks
+from elmo_tf.batching import DEFAULT_BATCH_TOKENS
+from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.errors import InputError
+from elmo_tf.text.chunks import ChunkedText, Line
+from elmo_tf.text.tokens import make_tokenizer
+from elmo_tf.vectors.line_vectors import (
+    CarriedLines,
+    PureLines,
+    SentenceVectors,
+    fingerprint,
+)
+from elmo_tf.vectors.vector_file import DTYPES, Progress, VectorFile
+
+# A chunk is full at so many bytes of text for each token of a batch: a dozen batches of English.
+_CHUNK_BYTES_PER_TOKEN = 64
+_STATEFUL_CHUNK_BYTES = 4096  # there is nothing to sort
+
+# Called with lines done, tokens done and the place in the input: at the start, after each batch.
+Report = Callable[[int, int, int], None]
+
+
+class Summary(NamedTuple):
+    """What a run did.
+
+    Attributes:
+      num_lines: of the whole file.
+      num_tokens: of the whole file.
+      tokens_before: of these, those that an earlier run had done.
+      seconds: of this run.
+      shape: of a dataset, with None for the number of tokens.
+      is_indexed: see `VectorFile.finish`.
+    """
+
+    num_lines: int
+    num_tokens: int
+    tokens_before: int
+    seconds: float
+    shape: tuple[int | None, ...]
+    is_indexed: bool
+
+
+def embed_file(
+    encoder: ElmoEncoder,
+    input_file: str,
+    output_file: str,
+    *,
+    layers: str = "all",
+    dtype: str = "float32",
+    tokenizer: str = "whitespace",
+    normalize: str = "none",
+    batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    is_stateful: bool = False,
+    overwrite: bool = False,
+    report: Report = lambda num_lines, num_tokens, offset: None,
+    commit_seconds: float = 10.0,
+) -> Summary:
+    """Writes the vectors of each line of a text file to an HDF5 file; see `VectorFile`.
+
+    If an earlier call with the same model, text and arguments was interrupted, this one continues
+    it. `batch_tokens` and `overwrite` may differ, and the text may have grown at its end.
+
+    Args:
+      encoder: the model.
+      input_file: the text, any bytes, a sentence on each line. A pipe will do.
+      output_file: the HDF5 file.
+      layers: see `SentenceVectors`.
+      dtype: "float32", or "float16", which takes half the space and keeps three digits.
+      tokenizer: see `elmo_tf.text.tokens.make_tokenizer`.
+      normalize: the same.
+      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
+      is_stateful: whether the LSTM state goes on from line to line; see `CarriedLines`.
+      overwrite: whether a finished output is replaced, and an unfinished one that does not fit
+        is thrown away.
+      report: told how far the run is.
+      commit_seconds: the work that an interruption may cost, beside the chunk at hand.
+
+    Raises:
+      InputError: an argument is not allowed; a file can't be read or written; the output exists; an
+        unfinished one does not fit; or a vector is beyond the range of float16.
+      OSError: the disk is full.
+    """
+    begin = time.monotonic()
+    settings = {
+        "model": fingerprint(encoder),
+        "layers": layers,
+        "dtype": checks.one_of(*DTYPES)(dtype, "dtype"),
+        "tokenizer": tokenizer,
+        "normalize": normalize,
+        "stateful": str(is_stateful).lower(),
+    }
+    batch_tokens = checks.integer(minimum=1)(batch_tokens, "batch_tokens")
+    vectors = SentenceVectors(encoder, layers)
+    text = ChunkedText(input_file, make_tokenizer(tokenizer, normalize))
+    with VectorFile(output_file, settings, overwrite) as file:
+        _pass_over_done(text, file, overwrite)
+        before = file.progress
+        if is_stateful:
+            compute, chunk_bytes = CarriedLines(vectors, before.state), _STATEFUL_CHUNK_BYTES
+        else:
+            compute = PureLines(vectors, batch_tokens)
+            chunk_bytes = batch_tokens * _CHUNK_BYTES_PER_TOKEN
+        try:
+            run = _Run(file, text, compute, np.dtype(dtype), report)
+            is_indexed = run(chunk_bytes, commit_seconds)
+        except KeyboardInterrupt:
+            done = file.progress.num_lines
+            hint = f"interrupted; the same command continues after line {done:,}" if done else ""
+            raise KeyboardInterrupt(hint) from None
+        done = file.progress
+    return Summary(
+        num_lines=done.num_lines,
+        num_tokens=done.num_tokens,
+        tokens_before=before.num_tokens,
+        seconds=time.monotonic() - begin,
+        shape=vectors.shape,
+        is_indexed=is_indexed,
+    )
+
+
+def _pass_over_done(text: ChunkedText, file: VectorFile, overwrite: bool) -> None:
+    """Passes over the lines that `file` has, if they are the same."""
+    done = file.progress
+    text.skip(done.num_lines)
+    if not done.num_lines or (text.num_lines, text.digest) == (done.num_lines, done.text_digest):
+        return
+    if not (overwrite and os.path.isfile(text.path)):
+        raise InputError(
+            f"{text.path}: its first {done.num_lines:,} lines are not those of the unfinished run "
+            f"in {file.partial}; continue with the same text, or start anew with --overwrite"
+        )
+    file.restart()
+    text.rewind()
+
+
+class _Run:
+    """Computes in this thread and writes in another one, which alone touches the file.
+
+    So an interrupt from the keyboard, which reaches this thread, can't hit HDF5 at work.
+    """
+
+    def __init__(
+        self,
+        file: VectorFile,
+        text: ChunkedText,
+        compute: PureLines | CarriedLines,
+        dtype: np.dtype,
+        report: Report,
+    ) -> None:
+        self._file = file
+        self._text = text
+        self._compute = compute
+        self._dtype = dtype
+        self._report = report
+        self._num_lines, self._num_tokens = file.progress.num_lines, file.progress.num_tokens
+
+    def __call__(self, chunk_bytes: int, commit_seconds: float) -> bool:
+        with ThreadPoolExecutor(max_workers=1) as writer:
+            self._report(self._num_lines, self._num_tokens, self._text.offset)
+            last_commit = time.monotonic()
+            for chunk in self._text.chunks(chunk_bytes):
+                self._embed(chunk, writer)
+                self._report(self._num_lines, self._num_tokens, self._text.offset)
+                if time.monotonic() - last_commit >= commit_seconds:
+                    writer.submit(self._file.commit, self._progress()).result()
+                    last_commit = time.monotonic()
+            writer.submit(self._file.commit, self._progress()).result()
+            return writer.submit(self._file.finish).result()
+
+    def _embed(self, chunk: list[Line], writer: ThreadPoolExecutor) -> None:
+        offset = self._text.offset - sum(len(line.text) + 1 for line in chunk)
+        pending = writer.submit(self._add_sentences, chunk)
+        for lines, vectors in self._compute(chunk):
+            pending.result()  # one batch waits to be written, and no more
+            pending = writer.submit(self._write, lines, vectors)
+            self._num_lines += len(lines)
+            self._num_tokens += sum(len(line.tokens) for line in lines)
+            offset += sum(len(line.text) + 1 for line in lines)
+            self._report(self._num_lines, self._num_tokens, offset)
+        pending.result()
+
+    def _progress(self) -> Progress:
+        return Progress(
+            num_lines=self._num_lines,
+            num_tokens=self._num_tokens,
+            text_digest=self._text.digest,
+            state=self._compute.state(),
+        )
+
+    def _add_sentences(self, chunk: Sequence[Line]) -> None:
+        for line in chunk:
+            self._file.add_sentence(line.number, line.text)
+
+    def _write(self, lines: Sequence[Line], vectors: Sequence[np.ndarray]) -> None:
+        for line, values in zip(lines, vectors, strict=True):
+            try:
+                with np.errstate(over="raise"):
+                    values = values.astype(self._dtype, copy=False)
+            except FloatingPointError:
+                raise InputError(
+                    f"{self._text.path}:{line.number + 1}: a vector is beyond the range of "
+                    f"{self._dtype.name}, {np.finfo(self._dtype).max}; use float32"
+                ) from None
+            self._file.write(line.number, values)
