@@ -1,0 +1,33 @@
+"""A small encoder whose sizes all differ, and how its outputs are compared."""
+
+import numpy as np
+
+from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.encoder import ElmoEncoder
+
+CONFIG = ElmoConfig(
+    CharCnnConfig(
+        embedding_dim=4,
+        filters=((1, 3), (2, 5), (3, 7)),
+        num_highway_layers=1,
+        max_characters_per_token=11,
+    ),
+    LstmConfig(dim=9, projection_dim=6, num_layers=2),
+)
+VOCABULARY = b"<S>\n</S>\n<UNK>\nthe\n"
+
+
+def make_encoder():
+    """Random weights, and a scalar mix that differs from an untrained one."""
+    encoder = ElmoEncoder(CONFIG, seed=3)
+    encoder.scalar_mix.layer_weights.assign([0.5, -1.0, 0.25])
+    encoder.scalar_mix.gamma.assign(1.5)
+    return encoder
+
+
+def difference(actual, expected):
+    """The largest difference between outputs, which must have the same names."""
+    assert set(actual) == set(expected)
+    pairs = [(np.asarray(actual[n], float), np.asarray(expected[n], float)) for n in expected]
+    assert all(a.shape == b.shape for a, b in pairs)
+    return max(np.abs(a - b).max(initial=0.0) for a, b in pairs)
