@@ -1,0 +1,143 @@
+"""The command `python -m export.export_weights`: equal bit for bit, in and out."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import elmo_tf
+from elmo_tf.weights import bilm_tf
+from export import export_weights
+from tests.export.small import CONFIG, difference, make_encoder
+from tests.integration.zoo import CONFIGURATIONS
+
+
+def run(capsys, **flags):
+    """Exit status, stdout and stderr of the command in this process."""
+    status = export_weights.main([f"--{name}={value}" for name, value in flags.items()])
+    return status, *capsys.readouterr()
+
+
+def arrays_in(path):
+    with h5py.File(path) as file:
+        found = {}
+        file.visititems(
+            lambda name, item: (
+                found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
+            )
+        )
+    return found
+
+
+def test_an_export_gives_the_weights_it_was_made_of(exported, encoder, tmp_path, capsys):
+    path = tmp_path / "published"
+    status, out, err = run(capsys, model=exported, output_dir=path)
+    assert (status, err) == (0, "")
+    assert out.startswith("left out: the scalar mix, which was trained (layer weights [0.5, -1.0")
+    assert f"wrote {path}: 0.0 MB" in out
+    assert sorted(file.name for file in path.iterdir()) == ["options.json", "weights.hdf5"]
+    assert json.loads((path / "options.json").read_text()) == CONFIG.to_options()
+    expected = bilm_tf.collect_arrays(encoder)
+    written = arrays_in(path / "weights.hdf5")
+    assert set(written) == set(expected)
+    for name, array in expected.items():
+        assert written[name].tobytes() == array.tobytes()
+
+
+def test_the_printed_lines_load_what_was_written(exported, tmp_path, capsys):
+    status, out, _ = run(capsys, model=exported, output_dir=tmp_path / "published")
+    assert status == 0
+    names = {}
+    exec(out.split("\n\n")[1], names)
+    text = tf.constant(["the cat"])
+    untrained = make_encoder()
+    untrained.scalar_mix.layer_weights.assign([0.0] * 3)
+    untrained.scalar_mix.gamma.assign(1.0)
+    assert difference(names["encoder"](text), untrained(text)) == 0.0
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_published_weights_come_out_byte_for_byte(fixtures_dir, tmp_path, capsys, name):
+    source = fixtures_dir / "config_zoo" / name / "model"
+    status, out, err = run(capsys, model=source, output_dir=tmp_path / "published")
+    assert (status, err) == (0, "")
+    assert "left out" not in out
+    before = arrays_in(source / "lm_weights.hdf5")
+    after = arrays_in(tmp_path / "published/weights.hdf5")
+    before = {bilm_tf.published_name(key): array for key, array in before.items()}
+    assert set(after) == set(before)
+    for key, array in before.items():
+        assert after[key].dtype == array.dtype
+        assert after[key].tobytes() == array.tobytes()
+
+
+def test_a_softmax_that_came_along_is_kept(encoder, tmp_path, capsys):
+    arrays = bilm_tf.collect_arrays(encoder)
+    arrays["softmax/W"] = np.arange(5 * 6, dtype=np.float32).reshape(5, 6)
+    arrays["softmax/b"] = np.arange(5, dtype=np.float32)
+    CONFIG.write(tmp_path / "options.json")
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", arrays, CONFIG)
+    with zipfile.ZipFile(tmp_path / "elmo.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(tmp_path / name, name)
+    assert run(capsys, model=tmp_path / "elmo.zip", output_dir=tmp_path / "out")[0] == 0
+    written = tmp_path / "out/weights.hdf5"
+    assert written.read_bytes() == (tmp_path / "weights.hdf5").read_bytes()
+
+
+def test_what_exists_is_refused_and_replaced_only_if_asked_for(exported, tmp_path, capsys):
+    path = tmp_path / "published"
+    path.mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        (path / name).write_text("the former")
+    status, _, err = run(capsys, model=exported, output_dir=path)
+    assert status == 1
+    assert err == (
+        f"elmo-export-weights: {path}: already exists; --overwrite (overwrite=True) replaces it\n"
+    )
+    assert (path / "weights.hdf5").read_text() == "the former"
+    assert run(capsys, model=exported, output_dir=path, overwrite=True)[0] == 0
+    assert h5py.is_hdf5(path / "weights.hdf5")
+
+
+@pytest.mark.parametrize("more", ["training.json", "saved_model.pb"])
+def test_a_directory_with_more_in_it_is_never_replaced(exported, tmp_path, capsys, more):
+    for name in ("options.json", "weights.hdf5", more):
+        (tmp_path / name).write_text("mine")
+    status, _, err = run(capsys, model=exported, output_dir=tmp_path, overwrite=True)
+    assert status == 1
+    assert "not replaced" in err
+    assert (tmp_path / more).read_text() == "mine"
+
+
+def test_an_interrupted_write_leaves_nothing(exported, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bilm_tf, "write_weights", full)
+    status, _, err = run(capsys, model=exported, output_dir=tmp_path / "published")
+    assert (status, err) == (1, "elmo-export-weights: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_published_weights_need_no_tensorflow(encoder, tmp_path, project_dir):
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
+    CONFIG.write(tmp_path / "options.json")
+    code = (
+        "import sys; from export import export_weights; status = export_weights.main(); "
+        "sys.exit(status or 'tensorflow' in sys.modules)"
+    )
+    flags = ["--model=options.json,weights.hdf5", "--output_dir=published"]
+    finished = subprocess.run(
+        [sys.executable, "-c", code, *flags], cwd=tmp_path, env={"PYTHONPATH": str(project_dir)}
+    )
+    assert finished.returncode == 0
+    read = elmo_tf.ElmoEncoder.from_weights(
+        tmp_path / "published/options.json", tmp_path / "published/weights.hdf5"
+    )
+    assert read.config == CONFIG
