@@ -1,4 +1,11 @@
-"""The configurations of shared/fixtures/config_zoo, and how its sentences are fed."""
+"""What shared/fixtures/config_zoo and bilm_tf feed to a model, and what has to come out."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import h5py
+import numpy as np
 
 CONFIGURATIONS = (
     "filters_equal_projection",
@@ -24,3 +31,62 @@ def padded(sentences: list[list[str]]) -> list[list[bytes]]:
         [token.encode() for token in sentence] + [b""] * (width - len(sentence))
         for sentence in sentences
     ]
+
+
+class Case(NamedTuple):
+    """One configuration: its folder, the sentences by batch, and all expected arrays by name."""
+
+    folder: Path
+    sentences: dict[str, list[list[str]]]
+    expected: dict[str, np.ndarray]
+
+
+def read_case(fixtures_dir: Path, name: str) -> Case:
+    """Reads a configuration of `CONFIGURATIONS`."""
+    folder = fixtures_dir / "config_zoo" / name
+    sentences = json.loads((fixtures_dir / "config_zoo/sentences.json").read_text())
+    expected = {}
+
+    def keep(key: str, item: h5py.HLObject) -> None:
+        if isinstance(item, h5py.Dataset):
+            expected[key] = item[()]
+
+    with h5py.File(folder / "expected.hdf5") as file:
+        file.visititems(keep)
+    return Case(folder, sentences, expected)
+
+
+def layers_of(outputs: dict, row: int, length: int) -> np.ndarray:
+    """[num_layers + 1, length, 2 * P], as the fixture has them; past the length must be zeros."""
+    word = outputs["word_emb"].numpy()
+    layers = [np.concatenate([word, word], axis=-1)]
+    while f"lstm_outputs{len(layers)}" in outputs:
+        layers.append(outputs[f"lstm_outputs{len(layers)}"].numpy())
+    stacked = np.stack(layers)[:, row]
+    assert not stacked[:, length:].any()
+    return stacked[:, :length]
+
+
+def check(outputs: dict, case: Case, batch: str, group: str | None = None) -> None:
+    """Compares all layers of all sentences of a batch with what the fixture has for `group`."""
+    for row, sentence in enumerate(case.sentences[batch]):
+        actual = layers_of(outputs, row, len(sentence))
+        expected = case.expected[f"{group or batch}/{row}"]
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
+
+
+def read_bilm_tf(fixtures_dir: Path) -> tuple[list[list[str]], list[list[np.ndarray]]]:
+    """The sentences and the top layers of the fixture bilm_tf, `[3 files][10 sentences]` each."""
+    folder = fixtures_dir / "bilm_tf"
+    files = json.loads((folder / "lm_embeddings_sentences.json").read_text())
+    expected = []
+    for number, sentences in enumerate(files):
+        with h5py.File(folder / f"lm_embeddings_{number}.hdf5") as file:
+            expected.append([file[str(i)][()] for i in range(len(sentences))])
+    return files, expected
+
+
+def top_of_both_directions(outputs: dict, row: int, length: int) -> np.ndarray:
+    """The top layer of one row as bilm_tf has it: [2 directions, length, P]."""
+    top = outputs["lstm_outputs2"].numpy()[row, :length]
+    return np.stack(np.split(top, 2, axis=-1))
