@@ -178,7 +178,7 @@ class ElmoEncoder(keras.layers.Layer):
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
         tokens = tf.convert_to_tensor(tokens, tf.string)
-        lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
+        lengths = _lengths(sequence_len)
         return self._traces.run(self._tokens, [tokens, lengths], initial_state, return_state)
 
     def encode_character_ids(
@@ -203,7 +203,7 @@ class ElmoEncoder(keras.layers.Layer):
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_character_ids(character_ids)
-        lengths = tf.cast(tf.convert_to_tensor(sequence_len), tf.int32)
+        lengths = _lengths(sequence_len)
         way_in = self._dense_character_ids if dense else self._character_ids
         return self._traces.run(way_in, [character_ids, lengths], initial_state, return_state)
 
@@ -319,6 +319,11 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
+
+
+def _lengths(sequence_len: ArrayLike) -> tf.Tensor:
+    """int32 `[batch]`; a number beyond int32 is not wrapped but clipped, so that checks see it."""
+    return tf.saturate_cast(tf.convert_to_tensor(sequence_len), tf.int32)
 
 
 def tokenize(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

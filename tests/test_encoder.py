@@ -170,6 +170,12 @@ def test_lengths_outside_the_row_are_an_error(encoder, lengths):
         encoder(tokens, sequence_len=lengths)
 
 
+def test_long_lengths_are_not_wrapped_into_the_range_of_int32(encoder):
+    tokens = tf.constant([["a", "b", "c"]] * 2)
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="sequence_len must"):
+        encoder(tokens, sequence_len=np.array([2**32 + 1, 2], np.int64))
+
+
 @pytest.mark.parametrize(
     "inputs,sequence_len,message",
     [

@@ -73,7 +73,7 @@ def test_text_is_tokenized_as_the_run_was_unless_told(folder, capfd):
     ("flags", "status", "message"),
     [
         (["--heldout_files=none*"], 1, r"--heldout_files: no file matches none\*"),
-        (["--heldout_files=empty.txt"], 1, "no sentence to evaluate"),
+        (["--heldout_files=empty.txt"], 1, "--heldout_files: no sentence to evaluate"),
         (["--batch_size=0"], 2, "--batch_size=0: .*"),
         (["--model_dir=."], 1, r"\.: is not the directory of a training run: no training.json"),
         (["--model_dir=new"], 1, "new: has no checkpoint yet"),
