@@ -1,0 +1,28 @@
+"""A process that has TensorFlow and nothing else: PATH EXPECTED."""
+
+import sys
+
+import guard
+
+guard.refuse(
+    *("elmo_tf", "export", "tensorflow_hub", "tensorflow_text", "tf_keras", "keras_hub", "h5py")
+)
+
+import tensorflow as tf  # noqa: E402
+from expectation import Expectation  # noqa: E402
+
+expected = Expectation(sys.argv[2])
+model = tf.saved_model.load(sys.argv[1])
+text, tokens = tf.constant(expected.text), tf.constant(expected.tokens)
+signatures = model.signatures
+for name in ("default", "serving_default", "serve"):
+    expected.check("text", signatures[name](text=text))
+expected.check("text", signatures["elmo"](text=text), ["elmo", "sequence_len"])
+expected.check("text", model(text))
+expected.check("text", model(expected.text, training=True))
+inputs = {"tokens": tokens, "sequence_len": tf.constant(expected.sequence_len)}
+expected.check("tokens", signatures["tokens"](**inputs))
+expected.check("tokens", model.tokens(inputs))
+expected.check("char_ids", signatures["char_ids"](char_ids=tf.constant(expected.char_ids)))
+expected.check("char_ids", model.char_ids(expected.char_ids))
+print("loaded and equal")

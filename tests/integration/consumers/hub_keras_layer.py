@@ -1,0 +1,48 @@
+"""`hub.KerasLayer` in a Keras 2 model, trained, saved and loaded: PATH EXPECTED mix|all."""
+
+import sys
+
+import guard
+
+guard.refuse("elmo_tf", "export", "tensorflow_text")
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tensorflow_hub as hub  # noqa: E402
+import tf_keras  # noqa: E402
+from expectation import Expectation  # noqa: E402
+
+path, expected, trainable = sys.argv[1], Expectation(sys.argv[2]), sys.argv[3]
+text = tf.constant(expected.text)
+inputs = tf_keras.Input([], dtype=tf.string)
+layer = hub.KerasLayer(path, trainable=True)
+outputs = layer(inputs)
+expected.check("text", layer(text))
+model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(outputs["default"]))
+
+variables = layer.resolved_object.variables
+before = [variable.numpy() for variable in variables]
+model.compile(tf_keras.optimizers.SGD(0.1), "mse")
+model.fit(text, np.arange(len(expected.text), dtype=np.float32), epochs=1, verbose=0)
+moved = {
+    variable.name
+    for variable, value in zip(variables, before, strict=True)
+    if np.any(variable.numpy() != value)
+}
+mix = {"scalar_mix/layer_weights:0", "scalar_mix/gamma:0"}
+assert moved == (mix if trainable == "mix" else {variable.name for variable in variables}), moved
+assert len(layer.trainable_weights) == len(moved)
+assert all(np.isfinite(variable.numpy()).all() for variable in variables)
+
+model.save("model.keras")
+again = tf_keras.models.load_model("model.keras", custom_objects={"KerasLayer": hub.KerasLayer})
+np.testing.assert_array_equal(again(text), model(text))
+model.save_weights("model.h5")  # every variable needs a name of its own there
+
+# Signatures, which can't be trained.
+layer = hub.KerasLayer(path, signature="default", signature_outputs_as_dict=True)
+expected.check("text", layer(text))
+layer = hub.KerasLayer(path, signature="tokens", output_key="elmo")
+tokens = {"tokens": tf.constant(expected.tokens)}
+elmo = layer({**tokens, "sequence_len": tf.constant(expected.sequence_len)})
+expected.check("tokens", {"elmo": elmo}, ["elmo"])

@@ -1,0 +1,20 @@
+"""TensorFlow Hub's `load`: HANDLE EXPECTED, where HANDLE is a path or the URL of an archive."""
+
+import sys
+
+import guard
+
+guard.refuse("elmo_tf", "export", "tensorflow_text")
+
+import tensorflow as tf  # noqa: E402
+import tensorflow_hub as hub  # noqa: E402
+from expectation import Expectation  # noqa: E402
+
+expected = Expectation(sys.argv[2])
+model = hub.load(sys.argv[1])
+expected.check("text", model(expected.text))
+expected.check("text", model.signatures["default"](tf.constant(expected.text)))
+outputs = model.signatures["tokens"](
+    tokens=tf.constant(expected.tokens), sequence_len=tf.constant(expected.sequence_len)
+)
+expected.check("tokens", outputs)

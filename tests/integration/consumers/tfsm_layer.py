@@ -1,0 +1,45 @@
+"""`TFSMLayer` in Keras 3 models, trained: PATH EXPECTED."""
+
+import sys
+
+import guard
+
+guard.refuse("elmo_tf", "export", "tensorflow_text", "tensorflow_hub", "tf_keras")
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from expectation import Expectation  # noqa: E402
+
+path, expected = sys.argv[1], Expectation(sys.argv[2])
+text = tf.constant(expected.text)
+
+layer = keras.layers.TFSMLayer(path, call_endpoint="default")
+inputs = keras.Input([], dtype="string")
+model = keras.Model(inputs, layer(inputs))
+expected.check("text", model(text))
+names = sorted(variable.name for variable in layer.trainable_variables)
+assert names == ["scalar_mix_gamma:0", "scalar_mix_layer_weights:0"], names
+
+before = [np.array(variable) for variable in layer.variables]
+classifier = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)["default"]))
+classifier.compile(keras.optimizers.SGD(0.1), "mse")
+classifier.fit(text, np.arange(len(expected.text), dtype=np.float32), epochs=1, verbose=0)
+moved = [
+    variable.name
+    for variable, value in zip(layer.variables, before, strict=True)
+    if np.any(np.array(variable) != value)
+]
+assert sorted(moved) == names, moved
+
+layer = keras.layers.TFSMLayer(path, call_endpoint="tokens")
+inputs = {
+    "tokens": keras.Input([None], dtype="string", name="tokens"),
+    "sequence_len": keras.Input([], dtype="int32", name="sequence_len"),
+}
+model = keras.Model(inputs, layer(inputs))
+values = {
+    "tokens": tf.constant(expected.tokens),
+    "sequence_len": tf.constant(expected.sequence_len),
+}
+expected.check("tokens", model(values))
