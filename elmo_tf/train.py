@@ -110,10 +110,12 @@ def _run(options: flags.FlagValues) -> None:
     request_parts = _checked_flags(options)
     command_line.load_tensorflow()
     from elmo_tf.training.directory import Request
-    from elmo_tf.training.heldout import HeldOut
+    from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
 
     heldout_files = request_parts.pop("heldout_files")
+    if heldout_files:
+        check_text(heldout_files)
     run = _open_run(Request(**request_parts), options.export_dir)
     trainer = Trainer(run, HeldOut(run, heldout_files) if heldout_files else None)
     if not trainer.is_complete:

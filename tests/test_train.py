@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +128,8 @@ def test_initial_weights_give_the_shape(folder, capfd):
         (["--batchsize=2"], 2, r"--batchsize: unknown flag, did you mean --batch_size\?"),
         (["--train_files=none*"], 1, r"--train_files: no file matches none\*"),
         (["--heldout_files=none*"], 1, r"--heldout_files: no file matches none\*"),
+        (["--heldout_files=blank.txt"], 1, "--heldout_files: no sentence to evaluate"),
+        (["--heldout_files=latin.txt"], 1, "latin.txt:2: is not UTF-8: byte 0xe9 at byte 4 .*"),
         (["--options_file=none"], 1, "none: cannot be read: No such file or directory"),
         (["--vocab_file=none"], 1, "none: cannot be read: No such file or directory"),
         (["--vocab_file=a.txt"], 1, "a.txt: the line <S> is missing; .*"),
@@ -136,6 +139,8 @@ def test_initial_weights_give_the_shape(folder, capfd):
     ],
 )
 def test_mistakes_are_one_line(folder, capfd, flags, status, message):
+    Path("blank.txt").write_text("\n \n")
+    Path("latin.txt").write_bytes(b"good\ncaf\xe9\n")
     assert begin(*flags) == status
     output, errors = capfd.readouterr()
     assert re.fullmatch(f"elmo-train: {message}\n", errors)

@@ -172,7 +172,7 @@ class SentenceReader(Iterator[list[bytes]]):
                 path, position.offset, position.line_number
             ):
                 if line.strip():
-                    _check_utf8(line, path, number)
+                    lines.check_utf8(line, path, number)
                     yield line, position._replace(offset=offset, line_number=number)
 
     def _order(self, pass_number: int) -> Sequence[int]:
@@ -222,16 +222,6 @@ def _begins_a_line(path: str, offset: int) -> bool:
         around = file.read(2)
     # The end of the file counts too: its last line may lack the line end.
     return len(around) == 1 or around[:1] == b"\n"
-
-
-def _check_utf8(line: bytes, path: str, number: int) -> None:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x} at byte "
-            f"{error.start + 1} of the line)"
-        ) from None
 
 
 def _list_shortly(files: Sequence[str]) -> str:

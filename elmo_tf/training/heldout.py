@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from elmo_tf import files
+from elmo_tf.errors import InputError
 from elmo_tf.evaluation import Evaluation, Progress, WindowScorer, evaluate_sentences
 from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.training import directory
@@ -16,6 +18,17 @@ from elmo_tf.training.directory import Run
 HELDOUT, BEST = "heldout.json", "best"
 
 _BATCH_SIZE = 64  # decides speed and memory, not the figure
+
+
+def check_text(text_files: list[str]) -> None:
+    """Reads held-out text through once, so that a mistake in it comes out before any training.
+
+    Raises:
+      InputError: there is no sentence in it, or a file is not UTF-8.
+    """
+    num_sentences, _ = count_corpus(text_files, make_tokenizer())
+    if not num_sentences:
+        raise InputError("--heldout_files: no sentence to evaluate")
 
 
 class HeldOut:
