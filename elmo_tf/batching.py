@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from elmo_tf import checks
 
-DEFAULT_BATCH_TOKENS = 1024
+DEFAULT_BATCH_TOKENS = 2048
 
 _NUM_BOUNDARIES = 2  # the encoder reads `<S>` before each sentence and `</S>` after it
 

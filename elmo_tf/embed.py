@@ -14,6 +14,9 @@ a JSON object from the text of each line to the name of its dataset:
         number = json.loads(file["sentence_to_index"][0])["The cat sat on the mat ."]
         vectors = file[number][...]
 
+The text is that of the line, without white space at its ends; of lines that are equal the object
+names the last. A byte that is not UTF-8 is in it as Python's "surrogateescape" has it.
+
 Memory does not grow with the file, but with --batch_tokens and with the longest line. Until it is
 complete the file grows in the directory vectors.hdf5.partial; a run that was interrupted, in
 whatever way, is continued by the same command.
