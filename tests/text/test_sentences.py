@@ -258,14 +258,10 @@ def test_file_that_changes_while_in_use_is_an_error(tmp_path):
 
 def test_text_that_is_not_utf8_is_named(tmp_path):
     paths = write_shards(tmp_path, b"a\n", "ü\n\nna\xefve b\n".encode("latin-1"))
-    with pytest.raises(
-        InputError, match=r"shard1\.txt:1: is not UTF-8: byte 0xfc at byte 1 of"
-    ):
+    with pytest.raises(InputError, match=r"shard1\.txt:1: is not UTF-8: byte 0xfc at byte 1 of"):
         list(SentenceReader(paths, split, passes=1))
     paths = write_shards(tmp_path, b"a\n", b"fine\n\nna\xefve b\n")
-    with pytest.raises(
-        InputError, match=r"shard1\.txt:3: is not UTF-8: byte 0xef at byte 3 of"
-    ):
+    with pytest.raises(InputError, match=r"shard1\.txt:3: is not UTF-8: byte 0xef at byte 3 of"):
         list(SentenceReader(paths, split, passes=1))
 
 
