@@ -266,6 +266,7 @@ class ElmoEncoder(keras.layers.Layer):
         lengths: tf.Tensor,
         initial_state: State = None,
         return_state: bool = False,
+        training: bool = False,
     ) -> tuple[list[tf.Tensor], State]:
         """Everything between the words and the mix.
 
@@ -274,6 +275,7 @@ class ElmoEncoder(keras.layers.Layer):
           lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
           initial_state: state to start from, or None for zeros.
           return_state: whether the state after each row's last token is wanted.
+          training: whether dropout is on, and activations are kept for a cheaper gradient.
 
         Returns:
           The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
@@ -284,6 +286,7 @@ class ElmoEncoder(keras.layers.Layer):
             lengths=lengths + 2,
             initial_state=initial_state,
             return_state=return_state,
+            training=training,
         )
         layers, state = layers if return_state else (layers, None)
         is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)[..., tf.newaxis]

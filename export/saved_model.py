@@ -80,8 +80,8 @@ class ExportedElmo(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False) -> Outputs:
-        # Reusable SavedModels have the argument `training`; nothing in inference depends on it.
-        return self._ways_in.text(text)
+        # The values are the same; only their gradient may be computed in another way.
+        return self._ways_in.text_in_training(text) if training else self._ways_in.text(text)
 
     @property
     def named_signatures(self) -> dict[str, Any]:
@@ -114,24 +114,37 @@ class _WaysIn:
         def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
             return tf.function(function, input_signature=specs, autograph=False)
 
-        self.tokens = traced(self._from_tokens, self.TOKENS, self.SEQUENCE_LEN)
+        self.tokens = traced(
+            lambda tokens, sequence_len: self._from_tokens(tokens, sequence_len),
+            self.TOKENS,
+            self.SEQUENCE_LEN,
+        )
         self.text = traced(self._from_text, self.TEXT)
+        self.text_in_training = self.text
+        if trains_layers and not encoder.dropout:  # training would bring dropout along
+            self.text_in_training = traced(self._from_text_in_training, self.TEXT)
         self.text_to_elmo = traced(self._elmo_from_text, self.TEXT)
         self.char_ids = traced(self._from_char_ids, char_ids)
         self.token_dict = traced(
             self._from_token_dict, {"tokens": self.TOKENS, "sequence_len": self.SEQUENCE_LEN}
         )
 
-    def _from_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> Outputs:
+    def _from_tokens(
+        self, tokens: tf.Tensor, sequence_len: tf.Tensor, training: bool = False
+    ) -> Outputs:
         lengths = boundaries.checked_lengths(sequence_len, tokens)
         with self._exported_variables():
-            return self._encode(self._encoder.embed_tokens(tokens, lengths), lengths)
+            return self._encode(self._encoder.embed_tokens(tokens, lengths), lengths, training)
 
     def _from_token_dict(self, inputs: dict[str, tf.Tensor]) -> Outputs:
         return self.tokens(inputs["tokens"], inputs["sequence_len"])
 
     def _from_text(self, text: tf.Tensor) -> Outputs:
         return self.tokens(*tokenize(text))
+
+    def _from_text_in_training(self, text: tf.Tensor) -> Outputs:
+        # A hand-written gradient is saved too: a step of the small size is 1.7 times as fast.
+        return self._from_tokens(*tokenize(text), training=True)
 
     def _elmo_from_text(self, text: tf.Tensor) -> Outputs:
         outputs = self.text(text)
@@ -144,8 +157,8 @@ class _WaysIn:
             embeddings = self._encoder.embed_character_ids(char_ids, lengths, dense=True)
             return self._encode(embeddings, lengths)
 
-    def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor) -> Outputs:
-        layers, _ = self._encoder.compute_layers(embeddings, lengths)
+    def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:
+        layers, _ = self._encoder.compute_layers(embeddings, lengths, training=training)
         if not self._trains_layers:
             # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a
             # step of the small size takes 3.6 times as long without this.

@@ -140,6 +140,17 @@ def test_empty_rows_and_batches(loaded, text):
             assert values[row].any() == (length > 0)
 
 
+@pytest.mark.parametrize("text", [[], [""], ["a", ""]])
+def test_empty_rows_and_batches_in_training(loaded_trainable, text):
+    text = tf.constant(text, tf.string, [len(text)])
+    with tf.GradientTape() as tape:
+        outputs = loaded_trainable(text, training=True)
+        loss = tf.reduce_sum(outputs["elmo"]) + tf.reduce_sum(outputs["default"])
+    assert difference(outputs, loaded_trainable(text)) <= 1e-6
+    for gradient in tape.gradient(loss, loaded_trainable.trainable_variables):
+        assert np.isfinite(tf.convert_to_tensor(gradient)).all()
+
+
 @pytest.mark.parametrize("lengths", [[3, -1], [4, 1], [3, 2**31 - 1]])
 def test_sequence_len_out_of_range(loaded, lengths):
     inputs = token_inputs([["a", "b", "c"], ["d", "", ""]], lengths)
@@ -207,6 +218,14 @@ def test_everything_is_trainable_if_asked_for(loaded_trainable, encoder, trainin
 
 def test_forward_values_do_not_depend_on_what_is_trainable(loaded, loaded_trainable):
     assert difference(loaded_trainable(TEXT), loaded(TEXT)) == 0.0
+    assert difference(loaded_trainable(TEXT, training=True), loaded(TEXT)) <= 1e-6
+
+
+def test_dropout_of_the_encoder_is_not_exported(tmp_path):
+    encoder = ElmoEncoder(CONFIG, seed=3, dropout=0.5)
+    saved_model.export(encoder, tmp_path / "exported", trainable="all")
+    model = tf.saved_model.load(str(tmp_path / "exported"))
+    assert difference(model(TEXT, training=True), encoder(tf.constant(TEXT))) <= 1e-6
 
 
 def test_assigned_variables_take_effect(loaded_trainable, loaded):

@@ -21,6 +21,16 @@ expected.check("text", layer(text))
 model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(outputs["default"]))
 
 variables = layer.resolved_object.variables
+trained = layer.resolved_object.trainable_variables
+gradients = []
+for training in (False, True):  # one is TensorFlow's, the other may be written by hand
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer.resolved_object(text, training=training)["elmo"] ** 2)
+    gradients.append([tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, trained)])
+for theirs, ours in zip(*gradients, strict=True):
+    assert np.any(theirs)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
 before = [variable.numpy() for variable in variables]
 model.compile(tf_keras.optimizers.SGD(0.1), "mse")
 model.fit(text, np.arange(len(expected.text), dtype=np.float32), epochs=1, verbose=0)
