@@ -215,7 +215,8 @@ def _describe(run: "Run", trainer: "Trainer") -> str:
 
 def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
     from elmo_tf.training import directory
-    from export import saved_model
+    from elmo_tf.weights import sources
+    from export import model_card, saved_model
 
     if not path:
         return
@@ -226,6 +227,7 @@ def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
         trainer.model.encoder,
         path,
         vocabulary_file=os.path.join(run.directory, directory.VOCABULARY),
+        provenance=model_card.provenance_of(sources.resolve_model(run.directory)),
     )
     print(f"exported to {path}")
 
