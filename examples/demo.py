@@ -37,7 +37,7 @@ from examples.sotu_text import Line
 
 ROOT = Path(__file__).resolve().parent.parent
 
-STEPS = 4000
+STEPS = 3500
 TOKENIZER = "unicode_punctuation"
 
 
@@ -115,9 +115,10 @@ def output_paths(output: str) -> Paths:
 def model_steps(paths: Paths, num_steps: int) -> list[Step]:
     """The commands that lead from text to the exported model.
 
-    The defaults of `elmo_tf.train` are bilm-tf's, for weeks on a billion words. For minutes there
-    have to be more and larger steps: small batches, few negative samples and a smaller first
-    accumulator. A model that sees each sentence hardly more than once needs no dropout.
+    The defaults of `elmo_tf.train` are bilm-tf's, for weeks on a billion words. For minutes, steps
+    have to be quicker and larger: smaller batches, fewer negative samples, a higher learning rate
+    and a smaller first accumulator. A model that sees each sentence twice needs no dropout.
+    Sentences come in random order, for they are to be understood by themselves.
     """
     best = os.path.join(paths.run, "best")  # where it was least perplexed by the held-out text
     return [
@@ -145,9 +146,10 @@ def model_steps(paths: Paths, num_steps: int) -> list[Step]:
                 size="tiny",
                 max_steps=num_steps,
                 steps_per_evaluation=max(1, num_steps // 5),
-                batch_size=32,
-                num_negative_samples=1024,
-                initial_accumulator=0.1,
+                batch_size=64,
+                num_negative_samples=512,
+                learning_rate=0.3,
+                initial_accumulator=0.2,
                 dropout=0,
                 shuffle_buffer=100_000,
             ),
@@ -212,7 +214,7 @@ def make(step: Step) -> None:
     """Runs a command unless its work is done."""
     shell.show_title(step.title)
     if os.path.exists(step.result):
-        print(f"{step.result} is there already.")
+        print(f"Done before: {step.result} is there.")
     else:
         shell.run_python(step.arguments)
 
@@ -220,7 +222,7 @@ def make(step: Step) -> None:
 def vectors_from_export(paths: Paths, found: Sequence[Occurrence]) -> np.ndarray:
     """The vector of each occurrence in its sentence, `[occurrences, dim]`, by another process."""
     shell.show_title(
-        f'"{senses.WORD}" in context, by a process that has only tensorflow and tensorflow_hub'
+        f'"{senses.WORD}" in context, by a process that imports tensorflow and tensorflow_hub only'
     )
     with files.write_atomically(paths.sentences) as temporary:
         wanted = [[each.sentence.tokens, each.position] for each in found]

@@ -83,6 +83,12 @@ def surface_cues(found: Sequence[Occurrence], count: int) -> list[str | None]:
     return chosen
 
 
+def cue_weights(cues: Sequence[str | None], most: float) -> np.ndarray:
+    """Weights `[occurrences]` with which all occurrences of a cue count as `most` at most."""
+    counts = Counter(cues)
+    return np.array([min(1.0, most / counts[cue]) for cue in cues])
+
+
 def center(vectors: np.ndarray) -> np.ndarray:
     """Takes off the mean: what all occurrences share, the word itself, says nothing of its sense.
 
@@ -112,21 +118,27 @@ def nearest(vectors: np.ndarray, query: int, candidates: Sequence[int], count: i
     return [(int(candidates[place]), float(cosines[place])) for place in order]
 
 
-def principal_components(vectors: np.ndarray, count: int = 2) -> tuple[np.ndarray, np.ndarray]:
+def principal_components(
+    vectors: np.ndarray, count: int = 2, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Principal component analysis by singular value decomposition.
 
     Args:
       vectors: `[occurrences, dim]`.
       count: components to keep.
+      weights: `[occurrences]`, how much each counts for mean and variance; None for all the same.
 
     Returns:
-      Coordinates `[occurrences, count]`, the widest direction first, and the share of the variance
-      along each, `[count]`. Signs are chosen so that they do not depend on the library: along each
-      direction the coordinate farthest from zero is positive.
+      Coordinates `[occurrences, count]`, the direction of the largest variance first, and the share
+      of the variance along each, `[count]`. Signs are chosen so that they do not depend on the
+      library: along each direction the coordinate farthest from zero is positive.
     """
-    centered = center(vectors)
-    left, singular, _ = np.linalg.svd(centered, full_matrices=False)
-    coordinates = left[:, :count] * singular[:count]  # [occurrences, count]
+    weights = np.ones(len(vectors)) if weights is None else weights
+    centered = vectors - np.average(vectors, axis=0, weights=weights)
+    _, singular, directions = np.linalg.svd(
+        np.sqrt(weights)[:, np.newaxis] * centered, full_matrices=False
+    )
+    coordinates = centered @ directions[:count].T  # [occurrences, count]
     farthest = np.abs(coordinates).argmax(axis=0)
     signs = np.where(coordinates[farthest, np.arange(count)] < 0, -1, 1)
     shares = singular**2 / np.maximum(np.sum(singular**2), 1e-12)

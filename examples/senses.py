@@ -22,6 +22,7 @@ QUERIES = (
     ("near", "bonds with"),
 )
 NUM_NEIGHBOURS = 4
+MOST_PER_CUE = 25
 # The top layer, which Peters et al. 2018 (table 5) found better at telling senses apart than the
 # one below.
 LAYER = "lstm_outputs2"
@@ -75,7 +76,10 @@ def _show_occurrence(label: str, occurrence: Occurrence) -> None:
 
 def draw_picture(path: str, found: Sequence[Occurrence], vectors: np.ndarray) -> None:
     """Saves the picture of all occurrences as PNG; arguments as for `show_neighbours`."""
-    points, shares = occurrences.principal_components(vectors)
+    cues = occurrences.surface_cues(found, len(picture.COLOURS))
+    # Nearly half of all are "the close of" something; they alone would decide on the directions.
+    weights = occurrences.cue_weights(cues, MOST_PER_CUE)
+    points, shares = occurrences.principal_components(vectors, weights=weights)
     marks = [
         picture.Mark(row, sense, f"{sense}:   {occurrences.snippet(found[row], 9)}")
         for (sense, _), row in zip(QUERIES, query_rows(found), strict=True)
@@ -84,7 +88,7 @@ def draw_picture(path: str, found: Sequence[Occurrence], vectors: np.ndarray) ->
         picture.draw(
             temporary,
             points,
-            occurrences.surface_cues(found, len(picture.COLOURS)),
+            cues,
             marks,
             title=f'"{WORD}" in {len(found)} contexts, by the tokens next to it',
             axis_labels=[

@@ -89,6 +89,21 @@ def test_principal_components_are_those_of_the_covariance():
     assert (points.max(axis=0) == np.abs(points).max(axis=0)).all()
 
 
+def test_weighted_principal_components_are_those_of_repeated_rows():
+    vectors = np.random.default_rng(3).normal(size=(11, 4)) * [1, 5, 2, 3]
+    repeats = np.array([1, 3, 1, 1, 2, 1, 4, 1, 1, 1, 2])
+    points, shares = occurrences.principal_components(vectors, 2, weights=repeats)
+    repeated, repeated_shares = occurrences.principal_components(vectors.repeat(repeats, axis=0))
+    np.testing.assert_allclose(points.repeat(repeats, axis=0), repeated)
+    np.testing.assert_allclose(shares, repeated_shares)
+    assert not np.allclose(points, occurrences.principal_components(vectors)[0], atol=0.1)
+
+
+def test_cue_weights_bound_what_a_cue_counts_for():
+    weights = occurrences.cue_weights(["a", "b", "a", None, "a", "a"], 3)
+    np.testing.assert_allclose(weights, [0.75, 1, 0.75, 1, 0.75, 0.75])
+
+
 def test_excerpts_line_up():
     long = " ".join(["word"] * 30)
     several = found("close", f"{long} close {long}", "a close b", f"close {long}", f"{long} close")
