@@ -31,7 +31,7 @@ bench: $(INSTALLED)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache demo_output
+	rm -rf $(VENV) benchmarks/.venv build dist *.egg-info .pytest_cache .ruff_cache demo_output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp makes a second run quick; it is out of date when what has to be installed changed.
