@@ -134,7 +134,7 @@ def load_tensorflow() -> None:
         for name in ("tensorflow", "absl"):
             logging.getLogger(name).setLevel(logging.ERROR)
     with _stderr_set_aside() if quiet else contextlib.nullcontext():
-        import tensorflow  # noqa: F401
+        import tensorflow  # noqa: F401, what it prints while it starts is all that matters here
 
 
 @contextlib.contextmanager

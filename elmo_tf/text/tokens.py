@@ -12,6 +12,7 @@ to install that.
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -122,11 +123,14 @@ def _load_splitter(name: str) -> Callable[[list[bytes]], list[list[bytes]]]:
     # WhitespaceTokenizer of tensorflow_text 2.21 leaves the first bytes of a white space character
     # of several bytes on the token before it, hence regex_split for both.
     if name == "unicode_whitespace":
-        split = lambda pieces: tensorflow_text.regex_split(pieces, _WHITE_SPACE)  # noqa: E731
+        separators = {"delim_regex_pattern": _WHITE_SPACE}
+        split = functools.partial(tensorflow_text.regex_split, **separators)
     elif name == "unicode_punctuation":
-        split = lambda pieces: tensorflow_text.regex_split(  # noqa: E731
-            pieces, f"{_WHITE_SPACE}|{_STANDS_ALONE}", _STANDS_ALONE
-        )
+        separators = {
+            "delim_regex_pattern": f"{_WHITE_SPACE}|{_STANDS_ALONE}",
+            "keep_delim_regex_pattern": _STANDS_ALONE,
+        }
+        split = functools.partial(tensorflow_text.regex_split, **separators)
     else:
         split = tensorflow_text.UnicodeScriptTokenizer().tokenize
     return lambda pieces: split(tf.constant(pieces, tf.string)).to_list()

@@ -20,21 +20,7 @@ from elmo_tf.text.characters import (
     encode_token,
     token_bytes,
 )
-
-ZOO = [
-    "filters_equal_projection",
-    "long_words",
-    "no_clips",
-    "no_highway",
-    "no_lstm_projection",
-    "noskip",
-    "one_highway",
-    "one_layer",
-    "skip",
-    "tanh",
-    "three_layers",
-    "tight_clips",
-]
+from tests.integration.zoo import CONFIGURATIONS
 
 
 def with_boundaries(tokens):
@@ -51,7 +37,7 @@ def random_token(generator, max_length):
     )
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_published_character_ids(fixtures_dir, name):
     zoo = fixtures_dir / "config_zoo"
     options = json.loads((zoo / name / "model" / "options.json").read_text("utf-8"))

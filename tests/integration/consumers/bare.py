@@ -8,8 +8,8 @@ guard.refuse(
     *("elmo_tf", "export", "tensorflow_hub", "tensorflow_text", "tf_keras", "keras_hub", "h5py")
 )
 
-import tensorflow as tf  # noqa: E402
-from expectation import Expectation  # noqa: E402
+import tensorflow as tf
+from expectation import Expectation
 
 expected = Expectation(sys.argv[2])
 model = tf.saved_model.load(sys.argv[1])

@@ -6,11 +6,11 @@ import guard
 
 guard.refuse("elmo_tf", "export", "tensorflow_text")
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-import tensorflow_hub as hub  # noqa: E402
-import tf_keras  # noqa: E402
-from expectation import Expectation  # noqa: E402
+import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras
+from expectation import Expectation
 
 path, expected, trainable = sys.argv[1], Expectation(sys.argv[2]), sys.argv[3]
 text = tf.constant(expected.text)

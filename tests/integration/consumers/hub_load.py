@@ -6,9 +6,9 @@ import guard
 
 guard.refuse("elmo_tf", "export", "tensorflow_text")
 
-import tensorflow as tf  # noqa: E402
-import tensorflow_hub as hub  # noqa: E402
-from expectation import Expectation  # noqa: E402
+import tensorflow as tf
+import tensorflow_hub as hub
+from expectation import Expectation
 
 expected = Expectation(sys.argv[2])
 model = hub.load(sys.argv[1])

@@ -6,10 +6,10 @@ import guard
 
 guard.refuse("elmo_tf", "export", "tensorflow_text", "tensorflow_hub", "tf_keras")
 
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from expectation import Expectation  # noqa: E402
+import keras
+import numpy as np
+import tensorflow as tf
+from expectation import Expectation
 
 path, expected = sys.argv[1], Expectation(sys.argv[2])
 text = tf.constant(expected.text)
