@@ -12,7 +12,8 @@ from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.text import boundaries, characters
-from elmo_tf.text.tokens import split_text
+from elmo_tf.text.inputs import as_tensor
+from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.tracing import Traces
 
 Outputs = dict[str, tf.Tensor]
@@ -141,9 +142,7 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state: State = None,
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        inputs = tf.convert_to_tensor(inputs)
-        if inputs.dtype == tf.float32 and inputs.shape.num_elements() == 0:
-            inputs = tf.as_string(inputs)  # a list of no strings has no type
+        inputs = as_tensor(inputs)
         if inputs.dtype == tf.string:
             if inputs.shape.rank == 1:
                 if sequence_len is not None:
@@ -166,8 +165,7 @@ class ElmoEncoder(keras.layers.Layer):
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for raw text: string `[batch]`."""
-        text = tf.convert_to_tensor(text, tf.string)
-        return self._traces.run(self._text, [text], initial_state, return_state)
+        return self._traces.run(self._text, [as_tensor(text)], initial_state, return_state)
 
     def encode_tokens(
         self,
@@ -177,9 +175,8 @@ class ElmoEncoder(keras.layers.Layer):
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
-        tokens = tf.convert_to_tensor(tokens, tf.string)
-        lengths = _lengths(sequence_len)
-        return self._traces.run(self._tokens, [tokens, lengths], initial_state, return_state)
+        inputs = [as_tensor(tokens), boundaries.as_lengths(sequence_len)]
+        return self._traces.run(self._tokens, inputs, initial_state, return_state)
 
     def encode_character_ids(
         self,
@@ -194,7 +191,7 @@ class ElmoEncoder(keras.layers.Layer):
         Uses no string operation; with `dense`, no shape that depends on values either, so that
         converters and accelerators can take it. On a CPU `dense` is slower.
         """
-        character_ids = tf.cast(tf.convert_to_tensor(character_ids), tf.int32)
+        character_ids = as_tensor(character_ids)
         width = self.config.char_cnn.max_characters_per_token
         if character_ids.shape[-1] != width:
             raise ValueError(
@@ -203,12 +200,11 @@ class ElmoEncoder(keras.layers.Layer):
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_character_ids(character_ids)
-        lengths = _lengths(sequence_len)
-        way_in = self._dense_character_ids if dense else self._character_ids
-        return self._traces.run(way_in, [character_ids, lengths], initial_state, return_state)
+        inputs = [character_ids, boundaries.as_lengths(sequence_len)]
+        return self._traces.run(self._character_ids, inputs, initial_state, return_state, dense)
 
     def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
-        return self._tokens(*tokenize(text), initial_state, return_state)
+        return self._tokens(*split_and_pad(text), initial_state, return_state)
 
     def _tokens(
         self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
@@ -218,18 +214,13 @@ class ElmoEncoder(keras.layers.Layer):
             self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
         )
 
-    def _dense_character_ids(
-        self, character_ids: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
-    ) -> Any:
-        return self._character_ids(character_ids, lengths, initial_state, return_state, dense=True)
-
     def _character_ids(
         self,
         character_ids: tf.Tensor,
         lengths: tf.Tensor,
         initial_state: State,
         return_state: bool,
-        dense: bool = False,
+        dense: bool,
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, character_ids)
         embeddings = self.embed_character_ids(character_ids, lengths, dense)
@@ -322,14 +313,3 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
-
-
-def _lengths(sequence_len: ArrayLike) -> tf.Tensor:
-    """int32 `[batch]`; a number beyond int32 is not wrapped but clipped, so that checks see it."""
-    return tf.saturate_cast(tf.convert_to_tensor(sequence_len), tf.int32)
-
-
-def tokenize(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """String `[batch]` to tokens `[batch, max_tokens]`, filled up with "", and their lengths."""
-    ragged = split_text(text)  # [batch, (tokens)]
-    return ragged.to_tensor(""), tf.cast(ragged.row_lengths(), tf.int32)

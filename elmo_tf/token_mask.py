@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.encoder import tokenize
 from elmo_tf.text import boundaries
 from elmo_tf.text.inputs import as_tensor
+from elmo_tf.text.tokens import split_and_pad
 
 # A Python list, a NumPy array or a tensor.
 ArrayLike = Any
@@ -46,7 +46,7 @@ class TokenMask(keras.layers.Layer):
 def tokens_and_lengths(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Tokens `[batch, time]` or character ids `[batch, time, ...]`; int32 `[batch]`."""
     if inputs.shape.rank == 1:
-        return tokenize(inputs)
+        return split_and_pad(inputs)
     if inputs.dtype == tf.string:
         return inputs, boundaries.lengths_of_tokens(inputs)
     return inputs, boundaries.lengths_of_character_ids(inputs)

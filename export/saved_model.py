@@ -22,9 +22,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.encoder import ElmoEncoder, Outputs, tokenize
+from elmo_tf.encoder import ElmoEncoder, Outputs
 from elmo_tf.errors import InputError
 from elmo_tf.text import boundaries
+from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.weights.checkpoint import Variables, named_variables
 from elmo_tf.weights.models import EXTRA_DIRECTORY, OPTIONS_FILE, VOCABULARY_FILE
 from export import directories, model_card
@@ -140,11 +141,11 @@ class _WaysIn:
         return self.tokens(inputs["tokens"], inputs["sequence_len"])
 
     def _from_text(self, text: tf.Tensor) -> Outputs:
-        return self.tokens(*tokenize(text))
+        return self.tokens(*split_and_pad(text))
 
     def _from_text_in_training(self, text: tf.Tensor) -> Outputs:
         # A hand-written gradient is saved too: a step of the small size is 1.7 times as fast.
-        return self._from_tokens(*tokenize(text), training=True)
+        return self._from_tokens(*split_and_pad(text), training=True)
 
     def _elmo_from_text(self, text: tf.Tensor) -> Outputs:
         outputs = self.text(text)

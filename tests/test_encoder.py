@@ -251,3 +251,25 @@ def test_in_a_functional_model(encoder):
     values = model([tokens_of(SENTENCES, WIDTH), tf.constant(lengths_of(SENTENCES))])
     direct = encoder(tokens_of(SENTENCES, WIDTH), sequence_len=lengths_of(SENTENCES))["elmo"]
     np.testing.assert_allclose(values, direct, atol=1e-6)
+
+
+def test_python_text_that_tensorflow_refuses_is_taken_byte_by_byte(encoder):
+    """A str read with surrogateescape, in each form, and token lists of any lengths."""
+    text = "a b\udcffc"
+    expected = encoder(tf.constant([b"a b\xffc"]))["elmo"]
+    for outputs in (
+        encoder([text]),
+        encoder.encode_text([text]),
+        encoder([text.split()], sequence_len=[2]),
+        encoder.encode_tokens([text.split()], [2]),
+    ):
+        np.testing.assert_array_equal(outputs["elmo"], expected)
+    uneven = encoder([text.split(), ["x"]], sequence_len=[2, 1])
+    np.testing.assert_allclose(uneven["elmo"][0], expected[0], atol=1e-6)
+
+
+def test_ids_beyond_int32_are_not_some_other_character(encoder):
+    ids = elmo_tf.batch_to_ids([["a"]], 11).astype(np.int64)
+    ids[0, 0, 1] += 2**32  # wrapped round it would be the same character
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        encoder(ids)

@@ -31,7 +31,10 @@ def as_tensor(inputs: Any) -> tf.Tensor:
             rows = [[*map(token_bytes, row), *[b""] * (width - len(row))] for row in inputs]
             inputs = _string_tensor(rows, [len(rows), width])
     inputs = tf.convert_to_tensor(inputs)
-    return tf.cast(inputs, tf.int32) if inputs.dtype.is_integer else inputs
+    if inputs.dtype == tf.float32 and inputs.shape.num_elements() == 0:
+        inputs = tf.as_string(inputs)  # what TensorFlow makes of lists without any string
+    # Clipped, not wrapped round: a number beyond int32 must not become some character's id.
+    return tf.saturate_cast(inputs, tf.int32) if inputs.dtype.is_integer else inputs
 
 
 def _string_tensor(strings: list, shape: list[int]) -> tf.Tensor:

@@ -52,6 +52,14 @@ def split_text(text: tf.Tensor) -> tf.RaggedTensor:
     return tf.strings.split(text)
 
 
+def split_and_pad(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `split_text`: tokens `[batch, max_tokens]`, filled up with "", and their number, int32."""
+    import tensorflow as tf
+
+    ragged = split_text(text)
+    return ragged.to_tensor(""), tf.cast(ragged.row_lengths(), tf.int32)
+
+
 def split_line(line: bytes | str) -> list[bytes]:
     """Splits in Python, equal to `split_text` on any bytes."""
     # `bytes.split` knows ASCII white space only; `str.split` would also split at a no-break space.
