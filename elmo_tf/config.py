@@ -1,8 +1,8 @@
-"""What a model and a training run look like: frozen dataclasses, checked when they are made.
+"""What a model looks like: frozen dataclasses, checked when they are made.
 
-`ElmoConfig` reads and writes `options.json` as bilm-tf and AllenNLP know it; `TrainingConfig` is
-ours alone. Every field is declared once, in this file, with its default, its key in
-`options.json` and the check it must pass, so nothing after this file has to doubt a value.
+`ElmoConfig` reads and writes `options.json` as bilm-tf and AllenNLP know it. Every field is
+declared once, in this file, with its default, its key in `options.json` and the check it must
+pass, so nothing after this file has to doubt a value. How a run trains is in `training_config`.
 
   config = ElmoConfig.from_file("options.json")
   config = ElmoConfig.from_size("small")
@@ -203,73 +203,3 @@ SIZES: Mapping[str, ElmoConfig] = {
     "original": _published_size(4096, 512, num_highway_layers=2),
     "original_5.5b": _published_size(4096, 512, num_highway_layers=2),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingConfig:
-    """How a run trains; the defaults are those of bilm-tf's published runs.
-
-    Attributes:
-      batch_size: streams of text read side by side, in each direction.
-      unroll_steps: tokens of each stream in one step.
-      num_epochs: passes over the training files.
-      max_steps: the run also ends after so many steps; None for no such limit.
-      learning_rate: of Adagrad.
-      initial_accumulator: what Adagrad's sums of squared gradients start from.
-      clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
-        for no clip.
-      dropout: share of values dropped at the input of each LSTM layer and at the output.
-      num_negative_samples: words drawn per step for the sampled softmax; 0 for the full softmax.
-      seed: of the weights, of dropout, of the samples and of the order of sentences.
-      shuffle_buffer: sentences to shuffle among; 0 reads files in order.
-      tokenizer: how raw text is cut into tokens.
-      normalize: Unicode normalisation of raw text.
-      steps_per_report: steps from one record for TensorBoard to the next.
-      steps_per_checkpoint: steps from one checkpoint to the next.
-      steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
-        epoch's end.
-      num_checkpoints_kept: older ones are deleted. At least two, since the newest may be cut off by
-        a power cut.
-    """
-
-    batch_size: int = checks.field(128, checks.integer(minimum=1))
-    unroll_steps: int = checks.field(20, checks.integer(minimum=1))
-    num_epochs: int = checks.field(10, checks.integer(minimum=1))
-    max_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
-    learning_rate: float = checks.field(0.2, checks.positive_number)
-    initial_accumulator: float = checks.field(1.0, checks.positive_number)
-    clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
-    dropout: float = checks.field(0.1, checks.share)
-    num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
-    seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
-    shuffle_buffer: int = checks.field(0, checks.integer(minimum=0))
-    tokenizer: str = checks.field("whitespace", checks.text)
-    normalize: str = checks.field("none", checks.one_of("none", "nfc", "nfkc"))
-    steps_per_report: int = checks.field(100, checks.integer(minimum=1))
-    steps_per_checkpoint: int = checks.field(1000, checks.integer(minimum=1))
-    steps_per_evaluation: int | None = checks.field(
-        None, checks.optional(checks.integer(minimum=1))
-    )
-    num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=2))
-
-    def __post_init__(self) -> None:
-        checks.check_fields(self, "")
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], source: str = "training.json") -> Self:
-        """Builds a configuration from what `to_dict` gave; keys left out take their defaults.
-
-        Raises:
-          InputError: an unknown key, or a value of the wrong type or out of its range.
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        try:
-            for key in checks.mapping(values, "the training options"):
-                checks.one_of(*known)(key, "a key")
-            return cls(**values)
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; `from_dict` gives an equal configuration back."""
-        return dataclasses.asdict(self)

@@ -14,7 +14,6 @@ epoch and at the end; MODEL_DIR/best keeps the best model so far, in a directory
 like MODEL_DIR itself. `tensorboard --logdir=MODEL_DIR/logs` shows curves.
 """
 
-import dataclasses
 import os
 import shlex
 import sys
@@ -23,82 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from elmo_tf import command_line, config
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf import command_line, config, train_flags
+from elmo_tf.errors import UsageError
 from elmo_tf.text import lines
 
 if TYPE_CHECKING:
     from elmo_tf.training.directory import Request, Run
     from elmo_tf.training.loop import Trainer
 
-_DEFAULT_SIZE = "original"
-
-_FLAGS = flags.FlagValues()
-
-
-def _define_run_flags() -> None:
-    def define(name: str, meaning: str, required: bool = False) -> None:
-        flags.DEFINE_string(name, None, meaning, _FLAGS, required=required)
-
-    define("train_files", "The text: files or globs, separated by commas.", required=True)
-    define("vocab_file", "The words to predict, a word on each line; see elmo-vocab.", True)
-    define("model_dir", "The directory of the run; made if it is not there.", required=True)
-    flags.DEFINE_enum(
-        "size",
-        None,
-        list(config.SIZES),
-        f"The shape of the model, by name. Default: that of --initial_weights, or {_DEFAULT_SIZE}.",
-        _FLAGS,
-    )
-    define("options_file", "The shape of the model, as an options.json, in place of --size.")
-    define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
-    define(
-        "initial_weights",
-        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, "
-        "another run's directory or an exported model. The softmax is taken over if the model has "
-        "one for the same vocabulary, and is new otherwise.",
-    )
-    define("export_dir", "Where to export the model to at the end, as a SavedModel.")
-    flags.DEFINE_string(
-        "distribution", "none", "Devices to train on: none, which is one device.", _FLAGS
-    )
-
-
-def _define_setting_flags() -> None:
-    """A flag for each setting; ranges are checked by `TrainingConfig`, in one place."""
-    integers = {
-        "batch_size": "Streams of text read side by side, in each direction.",
-        "unroll_steps": "Tokens of each stream in one step.",
-        "num_epochs": "Passes over the text.",
-        "max_steps": "Steps: the run ends after so many even if epochs are left.",
-        "num_negative_samples": "Words drawn for each step's sampled softmax. 0, or as many as the "
-        "vocabulary has, means the full softmax.",
-        "seed": "Decides the first weights, dropout, the words drawn and the order of sentences.",
-        "shuffle_buffer": "Sentences to shuffle among, which are held in memory; files are "
-        "shuffled too. 0 keeps the order of the text, so that sentences follow each other.",
-        "steps_per_checkpoint": "Steps from one checkpoint to the next.",
-        "steps_per_evaluation": "Steps from one held-out perplexity to the next. Default: an "
-        "epoch's steps.",
-        "steps_per_report": "Steps from one record for TensorBoard to the next.",
-        "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
-    }
-    floats = {
-        "learning_rate": "Of Adagrad.",
-        "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
-        "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
-        "scaled down to it.",
-        "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
-    }
-    defaults = config.TrainingConfig()
-    for name, meaning in integers.items():
-        flags.DEFINE_integer(name, getattr(defaults, name), meaning, flag_values=_FLAGS)
-    for name, meaning in floats.items():
-        flags.DEFINE_float(name, getattr(defaults, name), meaning, flag_values=_FLAGS)
-    command_line.add_text_flags(_FLAGS)
-
-
-_define_run_flags()
-_define_setting_flags()
+_FLAGS = train_flags.define()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -135,8 +67,8 @@ def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
     """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
     _check_distribution(options.distribution)
     return {
-        "settings": _settings(options),
-        "config": _model_config(options),
+        "settings": train_flags.settings(options),
+        "config": train_flags.model_config(options),
         "text_files": lines.expand_globs(options.train_files, "--train_files"),
         "heldout_files": options.heldout_files
         and lines.expand_globs(options.heldout_files, "--heldout_files"),
@@ -144,25 +76,6 @@ def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
         "vocabulary_file": os.path.expanduser(options.vocab_file),
         "initial_weights": options.initial_weights,
     }
-
-
-def _settings(options: flags.FlagValues) -> dict[str, Any]:
-    """The settings that were given; the others are the run's own, or the defaults."""
-    names = [field.name for field in dataclasses.fields(config.TrainingConfig)]
-    settings = {name: options[name].value for name in names if options[name].present}
-    try:
-        config.TrainingConfig(**settings)
-    except InputError as error:
-        raise UsageError(f"--{error}") from error
-    return settings
-
-
-def _model_config(options: flags.FlagValues) -> config.ElmoConfig | None:
-    if options.size and options.options_file:
-        raise UsageError("--size and --options_file both say what the model is; give one of them")
-    if options.options_file:
-        return config.ElmoConfig.from_file(options.options_file)
-    return config.ElmoConfig.from_size(options.size) if options.size else None
 
 
 def _check_distribution(value: str) -> None:
@@ -193,7 +106,9 @@ def _open_run(request: "Request", export_dir: str | None) -> "Run":
             raise UsageError("--size or --options_file: not the shape of --initial_weights")
         model_config = theirs
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
-    return directory.begin_run(request, model_config or config.ElmoConfig.from_size(_DEFAULT_SIZE))
+    return directory.begin_run(
+        request, model_config or config.ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
+    )
 
 
 def _describe(run: "Run", trainer: "Trainer") -> str:

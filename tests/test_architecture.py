@@ -52,6 +52,7 @@ FOUNDATION = (
     "elmo_tf.checks",
     "elmo_tf.files",
     "elmo_tf.config",
+    "elmo_tf.training_config",
     "elmo_tf.batching",
 )
 NUMERIC = frozenset({"numpy", "tensorflow"})
@@ -113,8 +114,12 @@ RULES = (
         libraries=MODEL_LIBRARIES,
     ),
     Rule(("elmo_tf.vectors",), project=MODEL, libraries=NUMERIC | {"h5py"}),
-    # Shared by the commands, and so not one of them: the only owner of absl outside them.
-    Rule(("elmo_tf.command_line",), project=MODEL, libraries=MODEL_LIBRARIES | {"absl"}),
+    # Shared by the commands, or a part of one, and so not commands: the owners of absl beside them.
+    Rule(
+        ("elmo_tf.command_line", "elmo_tf.train_flags"),
+        project=(*MODEL, "elmo_tf.command_line"),
+        libraries=MODEL_LIBRARIES | {"absl"},
+    ),
     Rule(COMMANDS, project=("elmo_tf", "export"), libraries=BINARY_LIBRARIES),
     Rule(("export",), project=(*MODEL, "export"), libraries=MODEL_LIBRARIES),
     # What is left of elmo_tf is the package itself: the public names.

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from elmo_tf.config import SIZES, CharCnnConfig, ElmoConfig, LstmConfig, TrainingConfig
+from elmo_tf.config import SIZES, CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 
 OPTIONS = {
@@ -405,57 +405,10 @@ def test_configurations_cannot_be_changed():
         CONFIG.lstm.dim = 3
 
 
-def test_training_defaults_are_those_of_bilm_tf():
-    config = TrainingConfig()
-    assert (config.batch_size, config.unroll_steps, config.num_epochs) == (128, 20, 10)
-    assert (config.learning_rate, config.initial_accumulator, config.clip_norm) == (0.2, 1.0, 10.0)
-    assert (config.dropout, config.num_negative_samples) == (0.1, 8192)
-
-
-def test_training_round_trip():
-    for config in (
-        TrainingConfig(),
-        TrainingConfig(batch_size=3, max_steps=26, clip_norm=None, dropout=0, seed=2**31 - 1),
-        TrainingConfig(num_negative_samples=0, normalize="nfkc", steps_per_evaluation=17),
-    ):
-        assert TrainingConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-
-
-def test_training_keys_left_out_take_their_defaults():
-    assert TrainingConfig.from_dict({"seed": 5}) == TrainingConfig(seed=5)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"batch_siz": 3}, r"a key must be one of 'batch_size', .*, got 'batch_siz'"),
-        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
-        ({"unroll_steps": 2.5}, "unroll_steps must be an integer >= 1, got 2.5"),
-        ({"num_epochs": False}, "num_epochs must be an integer >= 1, got False"),
-        ({"max_steps": 0}, r"max_steps must be an integer >= 1, got 0 \(null for none\)"),
-        ({"learning_rate": -0.2}, "learning_rate must be a finite number > 0, got -0.2"),
-        ({"learning_rate": 10**400}, "learning_rate must be a finite number > 0, got 1000"),
-        ({"initial_accumulator": 0}, "initial_accumulator must be a finite number > 0, got 0"),
-        ({"clip_norm": float("nan")}, "clip_norm must be a finite number > 0, got nan"),
-        ({"dropout": 1}, "dropout must be a number >= 0 and < 1, got 1"),
-        ({"dropout": -0.1}, "dropout must be a number >= 0 and < 1, got -0.1"),
-        ({"dropout": "0.1"}, "dropout must be a number >= 0 and < 1, got '0.1'"),
-        ({"num_negative_samples": -1}, "num_negative_samples must be an integer >= 0, got -1"),
-        ({"seed": 2**31}, "seed must be an integer from 0 to 2147483647, got 2147483648"),
-        ({"shuffle_buffer": None}, "shuffle_buffer must be an integer >= 0, got None"),
-        ({"tokenizer": ""}, "tokenizer must be a string that is not empty, got ''"),
-        ({"normalize": "nfd"}, "normalize must be one of 'none', 'nfc', 'nfkc', got 'nfd'"),
-        ([], r"the training options must be an object {...}, got \[\]"),
-    ],
-)
-def test_wrong_training_values_are_named(values, message):
-    with pytest.raises(InputError, match=f"^training.json: {message}"):
-        TrainingConfig.from_dict(values)
-
-
 def test_import_needs_no_library():
     code = (
-        "import sys, elmo_tf.config; print({'tensorflow', 'numpy', 'keras'} & sys.modules.keys())"
+        "import sys, elmo_tf.config, elmo_tf.training_config; "
+        "print({'tensorflow', 'numpy', 'keras'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -6,12 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import tensorflow as tf
 
-from elmo_tf.config import TrainingConfig
 from elmo_tf.language_model import Negatives, WindowTensors
 from elmo_tf.text import characters
 from elmo_tf.text.corpus import StreamState, WindowStream
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.step import Batch
+from elmo_tf.training_config import TrainingConfig
 
 _BATCHES_AHEAD = 4
 

@@ -15,12 +15,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from elmo_tf import files
-from elmo_tf.config import ElmoConfig, TrainingConfig
+from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training_config import TrainingConfig
 
 OPTIONS, TRAINING, VOCABULARY = "options.json", "training.json", "vocab.txt"
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.config import TrainingConfig
+from elmo_tf.training_config import TrainingConfig
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

@@ -3,10 +3,10 @@
 import os
 from typing import NamedTuple
 
-from elmo_tf.config import TrainingConfig
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training import directory
+from elmo_tf.training_config import TrainingConfig
 from elmo_tf.weights import checkpoint
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig, TrainingConfig
+from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.training_config import TrainingConfig
 from elmo_tf.weights import sources
 from elmo_tf.weights.sources import ModelFiles
 from export import model_card

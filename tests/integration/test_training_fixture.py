@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf.config import ElmoConfig, TrainingConfig
+from elmo_tf.config import ElmoConfig
 from elmo_tf.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import WindowStream
@@ -15,6 +15,7 @@ from elmo_tf.training.checkpoints import trained_variables
 from elmo_tf.training.data import TrainingData
 from elmo_tf.training.optimizers import make_optimizer, named_slots
 from elmo_tf.training.step import TrainStep
+from elmo_tf.training_config import TrainingConfig
 from elmo_tf.weights import bilm_tf
 
 NUM_STEPS = 26

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from elmo_tf.config import TrainingConfig
 from elmo_tf.errors import InputError
 from elmo_tf.text import characters
 from elmo_tf.text.corpus import WindowStream
@@ -12,6 +11,7 @@ from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.data import TrainingData, effective_negatives
 from elmo_tf.training.negatives import draw_negatives
+from elmo_tf.training_config import TrainingConfig
 from tests.training.tiny import BATCH, STEPS, write_files
 
 WIDTH = 7

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config import TrainingConfig
 from elmo_tf.training.optimizers import Adagrad, make_optimizer, named_slots
+from elmo_tf.training_config import TrainingConfig
 
 ROWS, WIDTH = 7, 3
 

@@ -1,0 +1,101 @@
+"""The flags of `elmo_tf.train`, and what they say of the run and of the model."""
+
+import dataclasses
+from typing import Any
+
+from absl import flags
+
+from elmo_tf import command_line, config
+from elmo_tf.errors import InputError, UsageError
+from elmo_tf.training_config import TrainingConfig
+
+DEFAULT_SIZE = "original"
+
+
+def define() -> flags.FlagValues:
+    """All flags of the command."""
+    flag_values = flags.FlagValues()
+    _define_run_flags(flag_values)
+    _define_setting_flags(flag_values)
+    return flag_values
+
+
+def _define_run_flags(flag_values: flags.FlagValues) -> None:
+    def define(name: str, meaning: str, required: bool = False) -> None:
+        flags.DEFINE_string(name, None, meaning, flag_values, required=required)
+
+    define("train_files", "The text: files or globs, separated by commas.", required=True)
+    define("vocab_file", "The words to predict, a word on each line; see elmo-vocab.", True)
+    define("model_dir", "The directory of the run; made if it is not there.", required=True)
+    flags.DEFINE_enum(
+        "size",
+        None,
+        list(config.SIZES),
+        f"The shape of the model, by name. Default: that of --initial_weights, or {DEFAULT_SIZE}.",
+        flag_values,
+    )
+    define("options_file", "The shape of the model, as an options.json, in place of --size.")
+    define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
+    define(
+        "initial_weights",
+        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, "
+        "another run's directory or an exported model. The softmax is taken over if the model has "
+        "one for the same vocabulary, and is new otherwise.",
+    )
+    define("export_dir", "Where to export the model to at the end, as a SavedModel.")
+    flags.DEFINE_string(
+        "distribution", "none", "Devices to train on: none, which is one device.", flag_values
+    )
+
+
+def _define_setting_flags(flag_values: flags.FlagValues) -> None:
+    """A flag for each setting; ranges are checked by `TrainingConfig`, in one place."""
+    integers = {
+        "batch_size": "Streams of text read side by side, in each direction.",
+        "unroll_steps": "Tokens of each stream in one step.",
+        "num_epochs": "Passes over the text.",
+        "max_steps": "Steps: the run ends after so many even if epochs are left.",
+        "num_negative_samples": "Words drawn for each step's sampled softmax. 0, or as many as the "
+        "vocabulary has, means the full softmax.",
+        "seed": "Decides the first weights, dropout, the words drawn and the order of sentences.",
+        "shuffle_buffer": "Sentences to shuffle among, which are held in memory; files are "
+        "shuffled too. 0 keeps the order of the text, so that sentences follow each other.",
+        "steps_per_checkpoint": "Steps from one checkpoint to the next.",
+        "steps_per_evaluation": "Steps from one held-out perplexity to the next. Default: an "
+        "epoch's steps.",
+        "steps_per_report": "Steps from one record for TensorBoard to the next.",
+        "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
+    }
+    floats = {
+        "learning_rate": "Of Adagrad.",
+        "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
+        "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
+        "scaled down to it.",
+        "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
+    }
+    defaults = TrainingConfig()
+    for name, meaning in integers.items():
+        flags.DEFINE_integer(name, getattr(defaults, name), meaning, flag_values=flag_values)
+    for name, meaning in floats.items():
+        flags.DEFINE_float(name, getattr(defaults, name), meaning, flag_values=flag_values)
+    command_line.add_text_flags(flag_values)
+
+
+def settings(options: flags.FlagValues) -> dict[str, Any]:
+    """The settings that were given; the others are the run's own, or the defaults."""
+    names = [field.name for field in dataclasses.fields(TrainingConfig)]
+    chosen = {name: options[name].value for name in names if options[name].present}
+    try:
+        TrainingConfig(**chosen)
+    except InputError as error:
+        raise UsageError(f"--{error}") from error
+    return chosen
+
+
+def model_config(options: flags.FlagValues) -> config.ElmoConfig | None:
+    """The model that was asked for, or None if no flag says."""
+    if options.size and options.options_file:
+        raise UsageError("--size and --options_file both say what the model is; give one of them")
+    if options.options_file:
+        return config.ElmoConfig.from_file(options.options_file)
+    return config.ElmoConfig.from_size(options.size) if options.size else None
