@@ -191,7 +191,7 @@ class ElmoEmbedding(keras.layers.Layer):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
         tokens, lengths = tokens_and_lengths(inputs)
-        embed = self.encoder.embed_character_ids if rank == 3 else self.encoder.embed_tokens
+        embed = self.encoder.embed_ids if rank == 3 else self.encoder.embed_tokens
         embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
         layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
         layers = [tf.concat([embeddings, embeddings], axis=-1), *layers]

@@ -13,6 +13,7 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.text import boundaries, characters
 from elmo_tf.text.inputs import as_tensor
+from elmo_tf.text.token_ids import CharacterIds
 from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.tracing import Traces
 
@@ -77,6 +78,7 @@ class ElmoEncoder(keras.layers.Layer):
         self.dropout = dropout
         self.seed = seed
         char_cnn, lstm = self.config.char_cnn, self.config.lstm
+        self.token_ids = CharacterIds(char_cnn.max_characters_per_token)
         self.char_cnn = CharCnn(
             embedding_dim=char_cnn.embedding_dim,
             filters=char_cnn.filters,
@@ -110,11 +112,16 @@ class ElmoEncoder(keras.layers.Layer):
 
     def build(self, inputs_shape: Any = None) -> None:
         # All shapes follow from the configuration, so weights exist, and load, before any call.
-        lstm, width = self.config.lstm, self.config.char_cnn.max_characters_per_token
+        lstm = self.config.lstm
         with tf.init_scope():
-            self.char_cnn.build((None, width))
+            self.token_layer.build((None, *self.token_ids.shape))
             self.bilm.build((None, None, lstm.projection_dim))
             self.scalar_mix.build([(None, None, 2 * lstm.projection_dim)] * (lstm.num_layers + 1))
+
+    @property
+    def token_layer(self) -> CharCnn:
+        """The lowest layer, from the ids of tokens to their vectors."""
+        return self.char_cnn
 
     @classmethod
     def from_weights(cls, options_file: str, weights_file: str, **kwargs: Any) -> "ElmoEncoder":
@@ -154,8 +161,8 @@ class ElmoEncoder(keras.layers.Layer):
                 if sequence_len is None:
                     raise ValueError("ElmoEncoder: tokens [batch, max_tokens] need sequence_len")
                 return self.encode_tokens(inputs, sequence_len, initial_state, return_state)
-        elif inputs.dtype.is_integer and inputs.shape.rank == 3:
-            return self.encode_character_ids(inputs, sequence_len, initial_state, return_state)
+        elif inputs.dtype.is_integer and inputs.shape.rank == 2 + len(self.token_ids.shape):
+            return self.encode_ids(inputs, sequence_len, initial_state, return_state)
         raise ValueError(
             "ElmoEncoder: inputs must be strings [batch] or [batch, max_tokens], or integers "
             f"[batch, max_tokens, max_characters]; got {inputs.dtype.name} of shape {inputs.shape}"
@@ -178,9 +185,9 @@ class ElmoEncoder(keras.layers.Layer):
         inputs = [as_tensor(tokens), boundaries.as_lengths(sequence_len)]
         return self._traces.run(self._tokens, inputs, initial_state, return_state)
 
-    def encode_character_ids(
+    def encode_ids(
         self,
-        character_ids: ArrayLike,
+        token_ids: ArrayLike,
         sequence_len: ArrayLike = None,
         initial_state: State = None,
         return_state: bool = False,
@@ -191,17 +198,16 @@ class ElmoEncoder(keras.layers.Layer):
         Uses no string operation; with `dense`, no shape that depends on values either, so that
         converters and accelerators can take it. On a CPU `dense` is slower.
         """
-        character_ids = as_tensor(character_ids)
-        width = self.config.char_cnn.max_characters_per_token
-        if character_ids.shape[-1] != width:
+        token_ids = as_tensor(token_ids)
+        if tuple(token_ids.shape[2:]) != self.token_ids.shape:
             raise ValueError(
-                f"ElmoEncoder: character ids must have {width} characters a token "
-                f"(char_cnn.max_characters_per_token), got shape {character_ids.shape}"
+                f"ElmoEncoder: character ids must have {self.token_ids.shape[0]} characters a "
+                f"token (char_cnn.max_characters_per_token), got shape {token_ids.shape}"
             )
         if sequence_len is None:
-            sequence_len = boundaries.lengths_of_character_ids(character_ids)
-        inputs = [character_ids, boundaries.as_lengths(sequence_len)]
-        return self._traces.run(self._character_ids, inputs, initial_state, return_state, dense)
+            sequence_len = boundaries.lengths_of_ids(token_ids)
+        inputs = [token_ids, boundaries.as_lengths(sequence_len)]
+        return self._traces.run(self._ids, inputs, initial_state, return_state, dense)
 
     def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
         return self._tokens(*split_and_pad(text), initial_state, return_state)
@@ -214,16 +220,16 @@ class ElmoEncoder(keras.layers.Layer):
             self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
         )
 
-    def _character_ids(
+    def _ids(
         self,
-        character_ids: tf.Tensor,
+        token_ids: tf.Tensor,
         lengths: tf.Tensor,
         initial_state: State,
         return_state: bool,
         dense: bool,
     ) -> Any:
-        lengths = boundaries.checked_lengths(lengths, character_ids)
-        embeddings = self.embed_character_ids(character_ids, lengths, dense)
+        lengths = boundaries.checked_lengths(lengths, token_ids)
+        embeddings = self.embed_ids(token_ids, lengths, dense)
         return self._encode(embeddings, lengths, initial_state, return_state)
 
     def embed_tokens(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -233,16 +239,13 @@ class ElmoEncoder(keras.layers.Layer):
         """
         bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
         distinct, index = tf.unique(tf.reshape(bounded, [-1]))
-        width = self.config.char_cnn.max_characters_per_token
-        embeddings = self.char_cnn(characters.characters_of_tokens(distinct, width))  # [words, P]
+        embeddings = self.token_layer(self.token_ids(distinct))  # [words, P]
         return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
 
-    def embed_character_ids(
-        self, character_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False
-    ) -> tf.Tensor:
+    def embed_ids(self, token_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False) -> tf.Tensor:
         """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
-        with_boundaries = boundaries.add_boundary_characters(character_ids, lengths)
-        return self.char_cnn(with_boundaries, dense=dense)
+        bounded = boundaries.add_boundary_ids(token_ids, lengths, self.token_ids.boundaries)
+        return self.token_layer(bounded, dense=dense)
 
     def _encode(
         self, embeddings: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool

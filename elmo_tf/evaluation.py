@@ -20,7 +20,6 @@ from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.sorted_batches import score_sorted
-from elmo_tf.text import characters
 from elmo_tf.text.corpus import Window, WindowStream, sentence_windows
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -97,11 +96,11 @@ class WindowScorer:
 def window_signature(model: ElmoLanguageModel) -> list:
     """What a traced function of a window of any size takes: `WindowTensors` and the state.
 
-    `character_ids` are tokens still, string `[words]`; `spell_window` makes ids of them.
+    `token_ids` are tokens still, string `[tokens]`; `spell_window` makes ids of them.
     """
     places = tf.TensorSpec([2, None, None], tf.int32)
     window = WindowTensors(
-        character_ids=tf.TensorSpec([None], tf.string),
+        token_ids=tf.TensorSpec([None], tf.string),
         token_index=places,
         targets=places,
         lengths=tf.TensorSpec([None], tf.int32),
@@ -113,10 +112,8 @@ def window_signature(model: ElmoLanguageModel) -> list:
 
 
 def spell_window(model: ElmoLanguageModel, window: WindowTensors) -> WindowTensors:
-    """The window with character ids in place of tokens, in the graph."""
-    max_characters = model.encoder.config.char_cnn.max_characters_per_token
-    ids = characters.characters_of_tokens(window.character_ids, max_characters)
-    return window._replace(character_ids=ids)
+    """The window with ids in place of tokens, in the graph."""
+    return window._replace(token_ids=model.encoder.token_ids(window.token_ids))
 
 
 def score_sentences(

@@ -16,13 +16,14 @@ class WindowTensors(NamedTuple):
     """One window of the streams in both directions, as tensors.
 
     Attributes:
-      character_ids: int32 `[words, max_characters]`, the window's distinct words.
-      token_index: int32 `[2, batch, steps]`, rows of `character_ids`; forward, then backward.
+      token_ids: int32 `[tokens, max_characters]`, the window's distinct tokens, as the encoder's
+        `token_ids` makes them.
+      token_index: int32 `[2, batch, steps]`, rows of `token_ids`; forward, then backward.
       targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
       lengths: int32 `[batch]`, real steps of each row; the rest is padding.
     """
 
-    character_ids: tf.Tensor
+    token_ids: tf.Tensor
     token_index: tf.Tensor
     targets: tf.Tensor
     lengths: tf.Tensor
@@ -76,7 +77,7 @@ class ElmoLanguageModel(keras.layers.Layer):
     def language_model_variables(self) -> list[keras.Variable]:
         """What a language model trains: all but the scalar mix, which a task trains."""
         encoder = self.encoder
-        layers = (encoder.char_cnn, encoder.bilm, self.softmax)
+        layers = (encoder.token_layer, encoder.bilm, self.softmax)
         return [variable for layer in layers for variable in layer.trainable_variables]
 
     def call(
@@ -121,7 +122,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         dropout_seed: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
-        embeddings = self.encoder.char_cnn(window.character_ids)  # [words, P]
+        embeddings = self.encoder.token_layer(window.token_ids)  # [tokens, P]
         # Training windows are full, and then the cheaper gradient without lengths serves.
         lengths = None if training else window.lengths
         last_layers, states = [], {}

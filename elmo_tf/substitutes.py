@@ -129,7 +129,7 @@ class SubstituteFinder:
         self, window: WindowTensors, state: tuple[LstmState, ...]
     ) -> tuple[LstmState, ...]:
         encoder = self._model.encoder
-        embeddings = encoder.char_cnn(spell_window(self._model, window).character_ids)
+        embeddings = encoder.token_layer(spell_window(self._model, window).token_ids)
         inputs = tf.gather(embeddings, window.token_index[1])  # [batch, steps, P]
         return encoder.bilm.run_direction("backward", inputs, state, window.lengths)[1]
 

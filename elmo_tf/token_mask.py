@@ -44,12 +44,12 @@ class TokenMask(keras.layers.Layer):
 
 
 def tokens_and_lengths(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens `[batch, time]` or character ids `[batch, time, ...]`; int32 `[batch]`."""
+    """Tokens `[batch, time]` or ids `[batch, time, ...]`; int32 `[batch]`."""
     if inputs.shape.rank == 1:
         return split_and_pad(inputs)
     if inputs.dtype == tf.string:
         return inputs, boundaries.lengths_of_tokens(inputs)
-    return inputs, boundaries.lengths_of_character_ids(inputs)
+    return inputs, boundaries.lengths_of_ids(inputs)
 
 
 def mask_of(tokens: tf.Tensor, lengths: tf.Tensor, keep_boundaries: bool) -> tf.Tensor:

@@ -152,10 +152,10 @@ class _WaysIn:
         return {name: outputs[name] for name in ("elmo", "sequence_len")}
 
     def _from_char_ids(self, char_ids: tf.Tensor) -> Outputs:
-        lengths = boundaries.lengths_of_character_ids(char_ids)
+        lengths = boundaries.lengths_of_ids(char_ids)
         with self._exported_variables():
             # Dense: accelerators and converters take no shapes that depend on values.
-            embeddings = self._encoder.embed_character_ids(char_ids, lengths, dense=True)
+            embeddings = self._encoder.embed_ids(char_ids, lengths, dense=True)
             return self._encode(embeddings, lengths)
 
     def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:

@@ -81,7 +81,7 @@ def test_padding_is_zero_in_every_output_and_real_tokens_are_not(outputs):
 @pytest.mark.parametrize("dense", [False, True])
 def test_character_ids_give_the_same(encoder, outputs, dense):
     ids = elmo_tf.batch_to_ids(SENTENCES, 11)
-    by_ids = encoder.encode_character_ids(ids, dense=dense)
+    by_ids = encoder.encode_ids(ids, dense=dense)
     for name, expected in outputs.items():
         np.testing.assert_allclose(by_ids[name], expected, atol=1e-6, err_msg=name)
 

@@ -38,7 +38,7 @@ def state(model):
 
 def expected_losses(model, window, state):
     """By hand, from the outputs of each direction's LSTMs and the softmax's weights."""
-    embeddings = model.encoder.char_cnn(window.character_ids).numpy()
+    embeddings = model.encoder.char_cnn(window.token_ids).numpy()
     kernel, bias = (weight.numpy() for weight in (model.softmax.kernel, model.softmax.bias))
     losses = np.zeros((2, BATCH, STEPS))
     for way, direction in enumerate(("forward", "backward")):

@@ -6,6 +6,7 @@ never reaches a result, so it is filled with `</S>`, which is in the batch anywa
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from elmo_tf.text import characters
@@ -29,15 +30,25 @@ def add_boundary_tokens(tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return tf.concat([begin, tokens, end], axis=1)
 
 
-def add_boundary_characters(character_ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """As `add_boundary_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
-    width = character_ids.shape[-1]
-    begin, end = tf.unstack(tf.constant(characters.boundary_characters(width)))
-    is_real = tf.sequence_mask(lengths, tf.shape(character_ids)[1])[..., tf.newaxis]
-    character_ids = tf.where(is_real, character_ids, end)
-    column = [tf.shape(character_ids)[0], 1, width]
+def add_boundary_ids(
+    token_ids: tf.Tensor, lengths: tf.Tensor, boundary_ids: np.ndarray
+) -> tf.Tensor:
+    """As `add_boundary_tokens`, for ids.
+
+    Args:
+      token_ids: int32 `[batch, max_tokens, ...]`.
+      lengths: int32 `[batch]`, real tokens of each row.
+      boundary_ids: int32 `[2, ...]`; see `token_ids`.
+
+    Returns:
+      int32 `[batch, max_tokens + 2, ...]`.
+    """
+    begin, end = tf.unstack(tf.constant(boundary_ids))
+    is_real = tf.sequence_mask(lengths, tf.shape(token_ids)[1])  # [batch, max_tokens]
+    token_ids = tf.where(is_real[(..., *[tf.newaxis] * len(end.shape))], token_ids, end)
+    column = [tf.shape(token_ids)[0], 1, *end.shape]
     return tf.concat(
-        [tf.broadcast_to(begin, column), character_ids, tf.broadcast_to(end, column)], axis=1
+        [tf.broadcast_to(begin, column), token_ids, tf.broadcast_to(end, column)], axis=1
     )
 
 
@@ -50,9 +61,14 @@ def lengths_of_tokens(tokens: tf.Tensor) -> tf.Tensor:
     return _ends(tf.not_equal(tokens, ""))
 
 
-def lengths_of_character_ids(character_ids: tf.Tensor) -> tf.Tensor:
-    """Tokens up to the last one of each row that is not all padding: int32 `[batch]`."""
-    return _ends(tf.reduce_any(character_ids != characters.PADDING, axis=2))
+def lengths_of_ids(token_ids: tf.Tensor) -> tf.Tensor:
+    """Tokens up to the last one of each row that is not all padding: int32 `[batch]`.
+
+    Args:
+      token_ids: int32 `[batch, max_tokens, ...]`.
+    """
+    axes = list(range(2, token_ids.shape.rank))
+    return _ends(tf.reduce_any(token_ids != characters.PADDING, axis=axes))
 
 
 def _ends(is_token: tf.Tensor) -> tf.Tensor:

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import tensorflow as tf
 
 from elmo_tf.language_model import Negatives, WindowTensors
-from elmo_tf.text import characters
 from elmo_tf.text.corpus import StreamState, WindowStream
+from elmo_tf.text.token_ids import CharacterIds
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.step import Batch
 from elmo_tf.training_config import TrainingConfig
@@ -27,7 +27,7 @@ class TrainingData(Iterator[Batch]):
     All chance in a batch follows from the seed and the number of its step, so a run that was
     resumed meets the batches of an unbroken one.
 
-    Text is read, windows are cut and characters are encoded in one thread, a few batches ahead,
+    Text is read, windows are cut and tokens become ids in one thread, a few batches ahead,
     while TensorFlow computes the step. The thread ends with the program. (A tf.data pipeline over a
     Python generator would do the same, but one that is not read to its end can keep the program
     from ending: its threads wait for Python, and Python waits for them.)
@@ -37,7 +37,7 @@ class TrainingData(Iterator[Batch]):
         to this object from now on.
       config: of the run; its seed and its number of negative samples count here.
       vocabulary_size: number of target classes.
-      max_characters: ids per token.
+      token_ids: of the encoder, from tokens to what its lowest layer reads.
       first_step: steps that were done before.
     """
 
@@ -46,14 +46,14 @@ class TrainingData(Iterator[Batch]):
         stream: WindowStream,
         config: TrainingConfig,
         vocabulary_size: int,
-        max_characters: int,
+        token_ids: CharacterIds,
         first_step: int = 0,
     ) -> None:
         self._stream = stream
         self._seed = config.seed
         self._vocabulary_size = vocabulary_size
         self._num_negatives = effective_negatives(config, vocabulary_size)
-        self._max_characters = max_characters
+        self._token_ids = token_ids
         self._step = first_step
         # After the last batch that was handed out; the thread that reads is further.
         self.position = stream.state()
@@ -83,8 +83,7 @@ class TrainingData(Iterator[Batch]):
         if window is None:
             return None
         step, self._step = self._step, self._step + 1
-        tokens = tf.constant(window.tokens, tf.string)
-        ids = characters.characters_of_tokens(tokens, self._max_characters)  # [words, characters]
+        ids = self._token_ids(tf.constant(window.tokens, tf.string))  # [tokens, ...]
         tensors = WindowTensors(ids, *map(tf.constant, window[1:]))
         batch = Batch(tensors, self._negatives(step), tf.constant([self._seed, step], tf.int32))
         return batch, self._stream.state()

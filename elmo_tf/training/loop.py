@@ -143,7 +143,7 @@ class Trainer:
             self._stream,
             run.training,
             len(run.vocabulary),
-            run.config.char_cnn.max_characters_per_token,
+            self.model.encoder.token_ids,
             self.step,
         )
         self._evaluate_if_due(signals, progress, scalars)  # it may have been interrupted

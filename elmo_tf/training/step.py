@@ -76,10 +76,9 @@ class TrainStep:
         self._clip_norm = clip_norm
         self._variables = model.language_model_variables
         optimizer.build(self._variables)
-        width = model.encoder.config.char_cnn.max_characters_per_token
         places = tf.TensorSpec([2, batch_size, unroll_steps], tf.int32)
         window = WindowTensors(
-            character_ids=tf.TensorSpec([None, width], tf.int32),
+            token_ids=tf.TensorSpec([None, *model.encoder.token_ids.shape], tf.int32),
             token_index=places,
             targets=places,
             lengths=tf.TensorSpec([batch_size], tf.int32),

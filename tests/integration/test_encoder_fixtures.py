@@ -52,7 +52,7 @@ def test_character_ids(case, batch, dense):
     fed = found.expected[f"{batch}_char_ids"]
     for row, sentence in enumerate(sentences):
         np.testing.assert_array_equal(ids[row, : len(sentence)], fed[row, 1 : len(sentence) + 1])
-    check(encoder.encode_character_ids(ids, dense=dense), found, batch)
+    check(encoder.encode_ids(ids, dense=dense), found, batch)
 
 
 def test_carried_state(case):

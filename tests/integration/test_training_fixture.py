@@ -9,6 +9,7 @@ from elmo_tf.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
+from elmo_tf.text.token_ids import CharacterIds
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.checkpoints import trained_variables
@@ -86,7 +87,7 @@ def run(folder, trajectory, vocabulary):
     step = TrainStep(model, optimizer, 3, 6, num_negatives=0, clip_norm=SETTINGS.clip_norm)
     stream = make_stream(folder / "train.txt", vocabulary, 3, 6)
     state, figures = model.zero_state(3), []
-    for batch in TrainingData(stream, SETTINGS, len(vocabulary), max_characters=50):
+    for batch in TrainingData(stream, SETTINGS, len(vocabulary), CharacterIds(50)):
         result, state = step(batch, state)
         figures.append(result)
     return figures, model, named_slots(optimizer, trained_variables(model))

@@ -11,12 +11,12 @@ LENGTHS = [3, 0, 5, 1]
 
 
 @pytest.mark.parametrize("run", [lambda f: f, tf.function], ids=["eager", "graph"])
-def test_lengths_of_tokens_and_of_character_ids(run):
+def test_lengths_of_tokens_and_of_ids(run):
     tokens = tf.constant([[token.encode() for token in row] for row in ROWS])
     assert list(run(boundaries.lengths_of_tokens)(tokens).numpy()) == LENGTHS
     ids = np.zeros([4, 5, 7], np.int32)
     ids[tokens.numpy() != b"", 2] = 9
-    assert list(run(boundaries.lengths_of_character_ids)(tf.constant(ids)).numpy()) == LENGTHS
+    assert list(run(boundaries.lengths_of_ids)(tf.constant(ids)).numpy()) == LENGTHS
 
 
 @pytest.mark.parametrize("shape", [[0, 0], [0, 3], [2, 0]])

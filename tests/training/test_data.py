@@ -7,6 +7,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.text import characters
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
+from elmo_tf.text.token_ids import CharacterIds
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.data import TrainingData, effective_negatives
@@ -32,7 +33,7 @@ def make_data(folder, stream=None, negatives=5, **options):
     config = TrainingConfig(
         batch_size=BATCH, unroll_steps=STEPS, num_negative_samples=negatives, seed=8
     )
-    return TrainingData(stream or make_stream(folder), config, 26, WIDTH, **options)
+    return TrainingData(stream or make_stream(folder), config, 26, CharacterIds(WIDTH), **options)
 
 
 def as_numpy(batch):
@@ -44,7 +45,7 @@ def test_batches_are_the_windows_of_the_stream(folder):
     for step, batch in zip(range(30), data, strict=False):
         window = stream.next_window()
         ids = [characters.encode_token(token, WIDTH) for token in window.tokens]
-        np.testing.assert_array_equal(batch.window.character_ids, ids)
+        np.testing.assert_array_equal(batch.window.token_ids, ids)
         for one, two in zip(batch.window[1:], window[1:], strict=True):
             np.testing.assert_array_equal(one, two)
         drawn, num_tries = draw_negatives(8, step, 26, 5)
@@ -85,7 +86,7 @@ def test_tokens_of_any_bytes(folder):
 
     reader = SentenceReader([str(folder / "a.txt")], tokenize)
     stream = WindowStream(reader, Vocabulary.from_file(folder / "vocab"), BATCH, STEPS)
-    rows = next(make_data(folder, stream)).window.character_ids.numpy()
+    rows = next(make_data(folder, stream)).window.token_ids.numpy()
     np.testing.assert_array_equal(
         rows, [characters.encode_token(t, WIDTH) for t in (b"<S>", *odd, b"</S>")]
     )
