@@ -7,7 +7,7 @@ from absl import flags
 
 from elmo_tf import command_line, config
 from elmo_tf.errors import InputError, UsageError
-from elmo_tf.training_config import TrainingConfig
+from elmo_tf.training_config import OPTIMIZERS, SCHEDULES, TrainingConfig
 
 DEFAULT_SIZE = "original"
 
@@ -55,6 +55,9 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         "unroll_steps": "Tokens of each stream in one step.",
         "num_epochs": "Passes over the text.",
         "max_steps": "Steps: the run ends after so many even if epochs are left.",
+        "warmup_steps": "Steps over which the learning rate first rises from 0.",
+        "decay_steps": "Steps after which the schedules linear and cosine have come down to 0. "
+        "Default: all those of the run when it is begun.",
         "num_negative_samples": "Words drawn for each step's sampled softmax. 0, or as many as the "
         "vocabulary has, means the full softmax.",
         "seed": "Decides the first weights, dropout, the words drawn and the order of sentences.",
@@ -67,18 +70,40 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
     }
     floats = {
-        "learning_rate": "Of Adagrad.",
+        "learning_rate": f"The highest of the schedule. Default: {_default_learning_rates()}.",
         "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
         "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
         "scaled down to it.",
         "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
     }
-    defaults = TrainingConfig()
+    choices = {
+        "optimizer": (
+            OPTIMIZERS,
+            "How gradients change weights. adagrad is bilm-tf's, and the others are those of "
+            "keras.optimizers with their defaults. The time of a step with adagrad or sgd does not "
+            "depend on the size of the vocabulary; the others work through the whole softmax.",
+        ),
+        "learning_rate_schedule": (
+            SCHEDULES,
+            "How the learning rate goes on after --warmup_steps. inverse_sqrt: with the inverse of "
+            "the square root of the step.",
+        ),
+    }
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
+    for name, (values, meaning) in choices.items():
+        flags.DEFINE_enum(name, defaults[name], list(values), meaning, flag_values)
     for name, meaning in integers.items():
-        flags.DEFINE_integer(name, getattr(defaults, name), meaning, flag_values=flag_values)
+        flags.DEFINE_integer(name, defaults[name], meaning, flag_values=flag_values)
     for name, meaning in floats.items():
-        flags.DEFINE_float(name, getattr(defaults, name), meaning, flag_values=flag_values)
+        flags.DEFINE_float(name, defaults[name], meaning, flag_values=flag_values)
     command_line.add_text_flags(flag_values)
+
+
+def _default_learning_rates() -> str:
+    """Such as "0.2 for adagrad, 0.01 for sgd, 0.001 for the others"."""
+    *_, common = sorted(OPTIMIZERS.values(), key=list(OPTIMIZERS.values()).count)
+    special = [f"{rate} for {name}" for name, rate in OPTIMIZERS.items() if rate != common]
+    return f"{', '.join(special)}, {common} for the others"
 
 
 def settings(options: flags.FlagValues) -> dict[str, Any]:
@@ -89,6 +114,10 @@ def settings(options: flags.FlagValues) -> dict[str, Any]:
         TrainingConfig(**chosen)
     except InputError as error:
         raise UsageError(f"--{error}") from error
+    if "initial_accumulator" in chosen and chosen.get("optimizer", "adagrad") != "adagrad":
+        raise UsageError(
+            f"--initial_accumulator: --optimizer={chosen['optimizer']} has none, only adagrad"
+        )
     return chosen
 
 

@@ -11,6 +11,32 @@ from typing import Any, Self
 from elmo_tf import checks
 from elmo_tf.errors import InputError
 
+# Those of `keras.optimizers` that train with any gradient, dense or in rows, by their names in
+# small letters, with their default learning rates. Adagrad's are bilm-tf's, the others Keras's.
+# Left out are those that wrap others, and two that are not for this: Muon is for hidden layers
+# only, and the weights that ScheduleFreeAdamW trains are not those it is evaluated with.
+OPTIMIZERS: Mapping[str, float] = {
+    "adagrad": 0.2,
+    "adadelta": 0.001,
+    "adafactor": 0.001,
+    "adam": 0.001,
+    "adamax": 0.001,
+    "adamw": 0.001,
+    "ftrl": 0.001,
+    "lamb": 0.001,
+    "lion": 0.001,
+    "nadam": 0.001,
+    "rmsprop": 0.001,
+    "sgd": 0.01,
+}
+SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
+# Schedules that reach their end, and so must know where it is.
+DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
+
+
+def _learning_rate(value: Any, name: str) -> float | None:
+    return None if value is None else checks.positive_number(value, name)
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
@@ -21,7 +47,13 @@ class TrainingConfig:
       unroll_steps: tokens of each stream in one step.
       num_epochs: passes over the training files.
       max_steps: the run also ends after so many steps; None for no such limit.
-      learning_rate: of Adagrad.
+      optimizer: a name in `OPTIMIZERS`.
+      learning_rate: of the optimizer, the highest that the schedule reaches; None becomes the
+        optimizer's default.
+      learning_rate_schedule: how it changes, see `training.learning_rates`.
+      warmup_steps: steps over which the learning rate first rises from 0.
+      decay_steps: the step at which "linear" and "cosine" reach 0; None becomes the number of
+        steps that a run has when it is begun.
       initial_accumulator: what Adagrad's sums of squared gradients start from.
       clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
         for no clip.
@@ -43,7 +75,11 @@ class TrainingConfig:
     unroll_steps: int = checks.field(20, checks.integer(minimum=1))
     num_epochs: int = checks.field(10, checks.integer(minimum=1))
     max_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
-    learning_rate: float = checks.field(0.2, checks.positive_number)
+    optimizer: str = checks.field("adagrad", checks.one_of(*OPTIMIZERS))
+    learning_rate: float | None = checks.field(None, _learning_rate)
+    learning_rate_schedule: str = checks.field("constant", checks.one_of(*SCHEDULES))
+    warmup_steps: int = checks.field(0, checks.integer(minimum=0))
+    decay_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
     initial_accumulator: float = checks.field(1.0, checks.positive_number)
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
     dropout: float = checks.field(0.1, checks.share)
@@ -61,6 +97,13 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         checks.check_fields(self, "")
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", OPTIMIZERS[self.optimizer])
+        if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
+            raise InputError(
+                f"decay_steps must be an integer > {self.warmup_steps} (warmup_steps), got "
+                f"{self.decay_steps}"
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "training.json") -> Self:

@@ -119,6 +119,12 @@ def test_initial_weights_give_the_shape(folder, capfd):
         (["--batch_size=0"], 2, "--batch_size must be an integer >= 1, got 0"),
         (["--dropout=1"], 2, "--dropout must be a number >= 0 and < 1, got 1.0"),
         (["--learning_rate=nan"], 2, "--learning_rate must be a finite number > 0, got nan"),
+        (["--optimizer=adamx"], 2, r"--optimizer=adamx: .* <adagrad\|adadelta\|.*\|sgd>"),
+        (
+            ["--optimizer=adam", "--initial_accumulator=2"],
+            2,
+            "--initial_accumulator: --optimizer=adam has none, only adagrad",
+        ),
         (["--num_checkpoints_kept=1"], 2, "--num_checkpoints_kept must be an integer >= 2, got 1"),
         (["--seed=x"], 2, "--seed=x: .*invalid literal for int.*"),
         (["--size=huge"], 2, r"--size=huge: value should be one of <tiny\|small\|.*"),

@@ -15,6 +15,12 @@ def test_training_defaults_are_those_of_bilm_tf():
     assert (config.dropout, config.num_negative_samples) == (0.1, 8192)
 
 
+@pytest.mark.parametrize(("optimizer", "expected"), [("sgd", 0.01), ("lamb", 0.001)])
+def test_the_learning_rate_is_the_optimizers_unless_given(optimizer, expected):
+    assert TrainingConfig(optimizer=optimizer).learning_rate == expected
+    assert TrainingConfig(optimizer=optimizer, learning_rate=3).learning_rate == 3.0
+
+
 def test_training_round_trip():
     for config in (
         TrainingConfig(),
@@ -38,6 +44,13 @@ def test_training_keys_left_out_take_their_defaults():
         ({"max_steps": 0}, r"max_steps must be an integer >= 1, got 0 \(null for none\)"),
         ({"learning_rate": -0.2}, "learning_rate must be a finite number > 0, got -0.2"),
         ({"learning_rate": 10**400}, "learning_rate must be a finite number > 0, got 1000"),
+        ({"optimizer": "Adam"}, r"optimizer must be one of 'adagrad', .*, got 'Adam'"),
+        ({"learning_rate_schedule": "exp"}, r"learning_rate_schedule must be one of .*, got 'exp'"),
+        ({"warmup_steps": -1}, "warmup_steps must be an integer >= 0, got -1"),
+        (
+            {"warmup_steps": 5, "decay_steps": 5},
+            r"decay_steps must be an integer > 5 \(warmup_steps\), got 5",
+        ),
         ({"initial_accumulator": 0}, "initial_accumulator must be a finite number > 0, got 0"),
         ({"clip_norm": float("nan")}, "clip_norm must be a finite number > 0, got nan"),
         ({"dropout": 1}, "dropout must be a number >= 0 and < 1, got 1"),

@@ -14,6 +14,7 @@ from elmo_tf.training.directory import Run
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.initial import read_initial_weights
 from elmo_tf.training.interrupts import StopSignals
+from elmo_tf.training.learning_rates import learning_rate_of_step
 from elmo_tf.training.optimizers import make_optimizer
 from elmo_tf.training.progress import Progress, Scalars
 from elmo_tf.training.step import StepResult, TrainStep
@@ -82,6 +83,7 @@ class Trainer:
         self.origin = "random weights"  # what step 0 of the run starts from
         self._position = self._checkpoints.restore() or self._begin()
         self._stream.restore(self._position.stream)
+        self._learning_rate: float | None = None  # of the last step; none yet
 
     def _begin(self) -> Position:
         run = self._run
@@ -152,7 +154,7 @@ class Trainer:
             progress.step(self.step, result)
             speed = {
                 "tokens per second": progress.tokens_per_second,
-                "learning rate": float(self._optimizer.learning_rate),
+                "learning rate": self._learning_rate,
             }
             scalars.step(self.step, result, speed)
             if self.step % run.training.steps_per_checkpoint == 0 or self.is_complete:
@@ -165,6 +167,7 @@ class Trainer:
         except InputError:
             self._checkpoints.save(self._position)  # what was done is sound
             raise
+        self._set_learning_rate()
         result, state = self._step(batch, self._position.state)
         step = self.step + 1
         if not all(map(math.isfinite, result)):
@@ -178,6 +181,11 @@ class Trainer:
             )
         self._position = Position(step, state, data.position)
         return result
+
+    def _set_learning_rate(self) -> None:
+        learning_rate = learning_rate_of_step(self._run.training, self.step)
+        if learning_rate != self._learning_rate:
+            self._optimizer.learning_rate = self._learning_rate = learning_rate
 
     def _evaluate_if_due(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
         if self._heldout is None or not self._heldout.is_due(self.step):

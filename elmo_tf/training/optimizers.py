@@ -1,4 +1,4 @@
-"""Adagrad as bilm-tf trains with, whose cost follows the gradient and not the vocabulary."""
+"""Optimizers by name; Adagrad as bilm-tf trains with, whose cost does not follow the vocabulary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,8 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.training_config import TrainingConfig
+
+Gradient = tf.Tensor | tf.IndexedSlices
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -62,8 +64,47 @@ class Adagrad(keras.optimizers.Adagrad):
 
 
 def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
-    """The optimizer of a run; clipping is not its business, see `step`."""
-    return Adagrad(config.learning_rate, config.initial_accumulator)
+    """The optimizer of a run, with Keras's own defaults for all that the configuration lacks.
+
+    Clipping is not its business, see `step`, nor is a schedule, see `learning_rates`.
+    """
+    if config.optimizer == "adagrad":
+        return Adagrad(config.learning_rate, config.initial_accumulator)
+    return keras_optimizers()[config.optimizer](config.learning_rate)
+
+
+def keras_optimizers() -> dict[str, type[keras.optimizers.Optimizer]]:
+    """Every optimizer of Keras by its name in small letters, as Keras's own look-up has it."""
+    return {
+        name.lower(): kind
+        for name, kind in vars(keras.optimizers).items()
+        if isinstance(kind, type) and issubclass(kind, keras.optimizers.Optimizer)
+    }
+
+
+def fit_gradient(optimizer: keras.optimizers.Optimizer, gradient: Gradient) -> Gradient:
+    """The gradient in the form that the optimizer is right with.
+
+    A row that a sparse gradient lacks has the gradient zero. Adagrad, and gradient descent without
+    momentum, leave such a row as it is, so they may work through the others alone. All others
+    change it: what they remember of earlier gradients fades, or moves it further. They get a dense
+    gradient, and their cost follows the vocabulary.
+
+    Args:
+      optimizer: of this module.
+      gradient: a tensor, or `tf.IndexedSlices` with each index once.
+    """
+    if not isinstance(gradient, tf.IndexedSlices) or _takes_rows(optimizer):
+        return gradient
+    # Not `tf.convert_to_tensor`, which warns of large gradients.
+    indices = tf.cast(gradient.indices, tf.int64)[:, tf.newaxis]
+    return tf.scatter_nd(indices, gradient.values, tf.cast(gradient.dense_shape, tf.int64))
+
+
+def _takes_rows(optimizer: keras.optimizers.Optimizer) -> bool:
+    if isinstance(optimizer, keras.optimizers.SGD):
+        return not optimizer.momentum
+    return isinstance(optimizer, Adagrad)
 
 
 def named_slots(
@@ -73,7 +114,7 @@ def named_slots(
 
     Args:
       optimizer: any Keras optimizer, built.
-      trained: the variables that it was built with, by our names.
+      trained: the variables that it was built with, by our names and in its order.
 
     Returns:
       Variables such as "softmax.kernel.accumulator"; what belongs to no variable of the model has
@@ -83,13 +124,32 @@ def named_slots(
     # since one variable's may begin as another's.
     starts = {f"{variable.path.replace('/', '_')}_": name for name, variable in trained.items()}
     starts = dict(sorted(starts.items(), key=lambda item: -len(item[0])))
+    by_attribute = _named_by_attribute(optimizer, list(trained))
     slots: dict[str, tf.Variable] = {}
     for variable in optimizer.variables:
         start = next((start for start in starts if variable.name.startswith(start)), None)
-        name = variable.name
+        name = by_attribute.get(id(variable), variable.name)
         if start is not None:
-            name = f"{starts[start]}.{name[len(start) :]}"
+            name = f"{starts[start]}.{variable.name[len(start) :]}"
         if name in slots:
             raise ValueError(f"{type(optimizer).__name__}: two variables are named {name}")
         slots[name] = variable.value
     return slots
+
+
+def _named_by_attribute(
+    optimizer: keras.optimizers.Optimizer, trained: list[str]
+) -> dict[int, str]:
+    """Names, by id, for what Keras gives no name that another process would find again.
+
+    Such as `_u_product` of Nadam ("u_product"), and `_r` of Adafactor, with a variable for each
+    that is trained ("softmax.kernel.r").
+    """
+    names = {}
+    for attribute, value in vars(optimizer).items():
+        kind = attribute.strip("_")
+        if isinstance(value, keras.Variable) and kind not in ("iterations", "learning_rate"):
+            names[id(value)] = kind
+        elif isinstance(value, list) and len(value) == len(trained):
+            names |= {id(each): f"{name}.{kind}" for name, each in zip(trained, value, strict=True)}
+    return names

@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
-
-Gradient = tf.Tensor | tf.IndexedSlices
+from elmo_tf.training.optimizers import Gradient, fit_gradient
 
 
 class Batch(NamedTuple):
@@ -124,12 +123,13 @@ class TrainStep:
         norm = tf.linalg.global_norm(gradients)
         if self._clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
+        gradients = [fit_gradient(self._optimizer, gradient) for gradient in gradients]
         self._optimizer.apply(gradients, self._variables)
         return tf.stack([*tf.unstack(losses), norm]), state  # [3]
 
 
 def sum_duplicates(gradient: Gradient) -> Gradient:
-    """The same gradient with each index once; without that neither norm nor Adagrad is right."""
+    """The same gradient with each index once; without that neither norm nor optimizer is right."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     indices, place = tf.unique(gradient.indices)

@@ -11,7 +11,7 @@ from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.checkpoints import Position, RunCheckpoints, trained_variables
 from elmo_tf.training.optimizers import make_optimizer, named_slots
-from elmo_tf.training_config import TrainingConfig
+from elmo_tf.training_config import OPTIMIZERS, TrainingConfig
 from elmo_tf.weights import checkpoint
 from tests.training.tiny import CONFIG
 
@@ -21,9 +21,9 @@ BATCH, SIZE = 3, 11
 class Saved:
     """A model with its optimizer and checkpoints, with values all its own."""
 
-    def __init__(self, directory, seed=0, batch=BATCH, size=SIZE):
+    def __init__(self, directory, seed=0, batch=BATCH, size=SIZE, optimizer="adagrad"):
         self.model = ElmoLanguageModel(CONFIG, size, seed=seed)
-        self.optimizer = make_optimizer(TrainingConfig())
+        self.optimizer = make_optimizer(TrainingConfig(optimizer=optimizer))
         self.optimizer.build(self.model.language_model_variables)
         self.checkpoints = RunCheckpoints(str(directory), self.model, self.optimizer, batch, 2)
         self.rng = np.random.default_rng(seed)
@@ -63,6 +63,21 @@ def test_everything_comes_back(tmp_path):
     assert (restored.step, restored.stream) == (7, position.stream)
     tf.nest.map_structure(np.testing.assert_array_equal, restored.state, position.state)
     assert other.checkpoints.saved_step == 7
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_goes_on_as_if_it_had_never_stopped(tmp_path, name):
+    saved, other = (Saved(tmp_path, seed, optimizer=name) for seed in (1, 2))
+    saved.checkpoints.save(saved.position(1))
+    assert len(saved.values()) == len(saved.model.variables) + len(saved.optimizer.variables)
+    other.checkpoints.restore()
+    assert_equal(other.values(), saved.values())
+    before = saved.values()
+    for each in (saved, other):
+        trained = each.model.language_model_variables
+        each.optimizer.apply([tf.ones(variable.shape) for variable in trained], trained)
+    assert_equal(other.values(), saved.values())
+    assert not np.array_equal(before["softmax.kernel"], saved.values()["softmax.kernel"])
 
 
 def test_a_run_without_a_checkpoint(tmp_path):

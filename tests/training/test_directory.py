@@ -68,6 +68,17 @@ def test_length_and_reports_may_change(folder):
     assert {name: getattr(training, name) for name in changed} == changed
 
 
+def test_the_end_of_a_schedule_is_fixed_when_the_run_is_begun(folder):
+    steps = 2 * (tiny.NUM_TOKENS // 12)
+    assert tiny.open_run(folder, learning_rate_schedule="linear").training.decay_steps == steps
+    longer = tiny.open_run(folder, learning_rate_schedule="linear", num_epochs=7)
+    assert (longer.training.decay_steps, longer.num_steps) == (steps, 7 * steps // 2)
+    message = rf"--warmup_steps must be below the steps of the run \({steps}\) .* cosine, got 99"
+    with pytest.raises(InputError, match=message):
+        tiny.open_run(folder, "other", learning_rate_schedule="cosine", warmup_steps=99)
+    assert not (folder / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

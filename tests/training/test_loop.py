@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
+from elmo_tf.training import directory
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
 from elmo_tf.training.step import StepResult
 from elmo_tf.weights import checkpoint
 from tests.training import tiny
+from tests.training.events import read_events
 
 
 @pytest.fixture
@@ -58,7 +60,17 @@ def assert_equal(one, two):
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_negative_samples": 0, "shuffle_buffer": 0}])
+ADAPTED = {"optimizer": "adafactor", "learning_rate_schedule": "cosine", "decay_steps": 12}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"num_negative_samples": 0, "shuffle_buffer": 0},
+        {**ADAPTED, "warmup_steps": 3},
+    ],
+)
 def test_resumed_at_several_steps_equals_unbroken_bit_for_bit(folder, settings):
     losses, final = train(folder, "unbroken", **settings)
     resumed = []
@@ -68,6 +80,27 @@ def test_resumed_at_several_steps_equals_unbroken_bit_for_bit(folder, settings):
     assert len(losses) > 12
     assert resumed == losses
     assert_equal(weights(folder / "resumed"), final)
+
+
+def test_the_learning_rate_follows_its_schedule_and_is_recorded(folder):
+    settings = {"optimizer": "sgd", "learning_rate_schedule": "linear", "num_epochs": 1}
+    started = trainer(folder, **settings, warmup_steps=2, steps_per_report=1)
+    used = []
+
+    def note(step, result):
+        used.append(float(started._optimizer.learning_rate))
+        return result
+
+    Watch(started, note)
+    started.train()
+    num_steps = tiny.NUM_TOKENS // 12
+    falling = 0.01 * (1 - np.arange(num_steps - 2) / (num_steps - 2))
+    np.testing.assert_allclose(used, [0.005, 0.01, *falling], rtol=1e-6)
+    events = read_events(folder / "run" / "logs")
+    recorded = [events[step + 1, "learning rate"] for step in range(num_steps)]
+    np.testing.assert_allclose(recorded, used, rtol=1e-6)
+    _, training, _ = directory.read_description(folder / "run")
+    assert training.decay_steps == num_steps
 
 
 def test_evaluations_and_saves_change_nothing(folder):

@@ -1,12 +1,20 @@
 """Adagrad against NumPy, dense and sparse, and names for what optimizers remember."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.training.optimizers import Adagrad, make_optimizer, named_slots
-from elmo_tf.training_config import TrainingConfig
+from elmo_tf.training.optimizers import (
+    Adagrad,
+    fit_gradient,
+    keras_optimizers,
+    make_optimizer,
+    named_slots,
+)
+from elmo_tf.training_config import OPTIMIZERS, TrainingConfig
 
 ROWS, WIDTH = 7, 3
 
@@ -108,3 +116,49 @@ def test_slots_of_another_optimizer():
         "y.momentum": (3,),
         "y.velocity": (3,),
     }
+
+
+def test_every_optimizer_of_keras_is_offered_with_its_learning_rate():
+    offered = keras_optimizers()
+    for left_out in ("optimizer", "lossscaleoptimizer", "multioptimizer"):  # they need others
+        del offered[left_out]
+    for left_out in ("muon", "schedulefreeadamw"):  # see `OPTIMIZERS`
+        del offered[left_out]
+    assert offered.keys() == OPTIMIZERS.keys()
+    for name, kind in offered.items():
+        learning_rate = inspect.signature(kind).parameters["learning_rate"].default
+        assert OPTIMIZERS[name] == (0.2 if name == "adagrad" else learning_rate), name
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_rows_are_the_same_as_the_whole_gradient(name, table):
+    """Rows that come, stay away and come again, against Keras's way with dense gradients."""
+    whole = keras.Variable(table.numpy(), name="whole")
+    ours, theirs = (make_optimizer(TrainingConfig(optimizer=name)) for _ in range(2))
+    ours.build([table])
+    theirs.build([whole])
+
+    @tf.function
+    def update(rows, indices):
+        slices = tf.IndexedSlices(rows, indices, tf.constant([ROWS, WIDTH]))
+        ours.apply([fit_gradient(ours, slices)], [table])
+
+    update = update.get_concrete_function(
+        tf.TensorSpec([None, WIDTH]), tf.TensorSpec([None], tf.int32)
+    )
+    before = table.numpy().copy()
+    for rows, indices in zip(gradients(3, rows=2), ([5, 0], [1, 3], [0, 6]), strict=True):
+        update(tf.constant(rows), tf.constant(indices))
+        dense = np.zeros((ROWS, WIDTH), np.float32)
+        dense[indices] = rows
+        theirs.apply([tf.constant(dense)], [whole])
+    assert np.abs(table.numpy() - before).max() > 1e-6
+    np.testing.assert_allclose(table.numpy(), whole.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_gradient_descent_touches_its_rows_only():
+    optimizer = make_optimizer(TrainingConfig(optimizer="sgd"))
+    slices = tf.IndexedSlices(tf.zeros([1, WIDTH]), tf.constant([2]), (ROWS, WIDTH))
+    assert fit_gradient(optimizer, slices) is slices
+    with_momentum = keras.optimizers.SGD(0.1, momentum=0.9)
+    assert isinstance(fit_gradient(with_momentum, slices), tf.Tensor)

@@ -4,11 +4,11 @@ import io
 import math
 
 import pytest
-import tensorflow as tf
 
 from elmo_tf.training import progress
 from elmo_tf.training.progress import Progress, Scalars, show_duration
 from elmo_tf.training.step import StepResult
+from tests.training.events import read_events
 
 
 @pytest.fixture
@@ -75,18 +75,6 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
 )
 def test_durations(seconds, text):
     assert show_duration(seconds) == text
-
-
-def read_events(folder):
-    """(step, name) -> value of everything in the event files."""
-    found = {}
-    for path in folder.iterdir():
-        for record in tf.data.TFRecordDataset(str(path)):
-            event = tf.compat.v1.Event.FromString(record.numpy())
-            for value in event.summary.value:
-                assert value.metadata.plugin_data.plugin_name == "scalars"
-                found[event.step, value.tag] = float(tf.make_ndarray(value.tensor))
-    return found
 
 
 def test_scalars_are_means_over_the_steps_of_a_report(tmp_path):

@@ -1,0 +1,45 @@
+"""The learning rate of each step: up from 0 at first, then constant or down."""
+
+import math
+
+from elmo_tf.training_config import TrainingConfig
+
+
+def learning_rate_of_step(config: TrainingConfig, step: int) -> float:
+    """The learning rate with which a step updates the weights.
+
+    With n for the steps done before, w for `warmup_steps` and d for `decay_steps`, it is
+    `learning_rate` times
+
+        n < w          (n + 1) / w
+        constant       1
+        linear         1 - p                      p = (n - w) / (d - w), at most 1
+        cosine         (1 + cos(pi * p)) / 2
+        inverse_sqrt   sqrt(max(w, 1) / (n + 1))
+
+    "linear" and "cosine" reach 0 with the first step after d, so every step of a run of d steps
+    counts. It follows from the arguments alone, so that a resumed run has that of an unbroken one.
+
+    Args:
+      config: of the run; `decay_steps` must be known where the schedule needs it.
+      step: steps done before, 0 for the first.
+
+    References:
+      inverse_sqrt: Vaswani et al. 2017, section 5.3, https://arxiv.org/abs/1706.03762; cosine:
+      Loshchilov and Hutter 2017, equation 5 without restarts, https://arxiv.org/abs/1608.03983.
+    """
+    return config.learning_rate * _share(config, step)
+
+
+def _share(config: TrainingConfig, step: int) -> float:
+    warmup_steps = config.warmup_steps
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    if config.learning_rate_schedule == "constant":
+        return 1.0
+    if config.learning_rate_schedule == "inverse_sqrt":
+        return math.sqrt(max(warmup_steps, 1) / (step + 1))
+    passed = min(1.0, (step - warmup_steps) / (config.decay_steps - warmup_steps))
+    if config.learning_rate_schedule == "linear":
+        return 1.0 - passed
+    return 0.5 * (1.0 + math.cos(math.pi * passed))
