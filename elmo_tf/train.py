@@ -10,8 +10,9 @@ goes on where the run stopped, as if it had never stopped. Flags that are left o
 run's own values; those that would make it another run are refused.
 
 Held-out perplexity, with the full softmax and each sentence by itself, is computed after each
-epoch and at the end; MODEL_DIR/best keeps the best model so far, in a directory that can be used
-like MODEL_DIR itself. `tensorboard --logdir=MODEL_DIR/logs` shows curves.
+epoch and at the end; with --patience it also ends a run early. MODEL_DIR/best keeps the best model
+so far, in a directory that can be used like MODEL_DIR itself. `tensorboard
+--logdir=MODEL_DIR/logs` shows curves.
 """
 
 import os
@@ -49,6 +50,7 @@ def _run(options: flags.FlagValues) -> None:
     if heldout_files:
         check_text(heldout_files)
     run = _open_run(Request(**request_parts), options.export_dir)
+    _check_patience(run.training.patience, heldout_files)
     trainer = Trainer(run, HeldOut(run, heldout_files) if heldout_files else None)
     if not trainer.is_complete:
         _check_export(options.export_dir)
@@ -66,6 +68,7 @@ def _run(options: flags.FlagValues) -> None:
 def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
     """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
     _check_distribution(options.distribution)
+    _check_patience(options.patience, options.heldout_files)
     return {
         "settings": train_flags.settings(options),
         "config": train_flags.model_config(options),
@@ -83,6 +86,11 @@ def _check_distribution(value: str) -> None:
         raise UsageError(f"--distribution: {value} is not there yet, only none (one device)")
     if value != "none":
         raise UsageError(f"--distribution: must be none (one device), got {value!r}")
+
+
+def _check_patience(patience: int | None, heldout_files: str | list[str] | None) -> None:
+    if patience and not heldout_files:
+        raise UsageError(f"--patience={patience} needs --heldout_files")
 
 
 def _check_export(path: str | None) -> None:
@@ -118,7 +126,7 @@ def _describe(run: "Run", trainer: "Trainer") -> str:
         softmax = f"softmax sampled with {training.num_negative_samples:,} words"
     begin = f"starting from {f'step {trainer.step:,}' if trainer.step else trainer.origin}"
     if trainer.is_complete:
-        begin = "the run is complete"
+        begin = trainer.ending
     return (
         f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
         f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"

@@ -66,6 +66,8 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         "steps_per_checkpoint": "Steps from one checkpoint to the next.",
         "steps_per_evaluation": "Steps from one held-out perplexity to the next. Default: an "
         "epoch's steps.",
+        "patience": "Held-out perplexities: the run ends early after so many in a row that are no "
+        "better than the best before them.",
         "steps_per_report": "Steps from one record for TensorBoard to the next.",
         "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
     }

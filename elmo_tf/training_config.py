@@ -67,6 +67,8 @@ class TrainingConfig:
       steps_per_checkpoint: steps from one checkpoint to the next.
       steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
         epoch's end.
+      patience: the run also ends after so many evaluations in a row without a better held-out
+        perplexity than before; None for no such end.
       num_checkpoints_kept: older ones are deleted. At least two, since the newest may be cut off by
         a power cut.
     """
@@ -93,6 +95,7 @@ class TrainingConfig:
     steps_per_evaluation: int | None = checks.field(
         None, checks.optional(checks.integer(minimum=1))
     )
+    patience: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
     num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=2))
 
     def __post_init__(self) -> None:

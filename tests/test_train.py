@@ -125,6 +125,8 @@ def test_initial_weights_give_the_shape(folder, capfd):
             2,
             "--initial_accumulator: --optimizer=adam has none, only adagrad",
         ),
+        (["--patience=3"], 2, "--patience=3 needs --heldout_files"),
+        (["--patience=0"], 2, "--patience must be an integer >= 1, got 0 .*"),
         (["--num_checkpoints_kept=1"], 2, "--num_checkpoints_kept must be an integer >= 2, got 1"),
         (["--seed=x"], 2, "--seed=x: .*invalid literal for int.*"),
         (["--size=huge"], 2, r"--size=huge: value should be one of <tiny\|small\|.*"),

@@ -4,7 +4,7 @@
     training.json  how it is trained: settings, the text's size and identity, initial weights
     vocab.txt      the words it predicts, a copy
     ckpt-*         checkpoints, see `checkpoints`
-    heldout.json, best/   the last and the best held-out perplexity, see `heldout`
+    heldout.json, best/   held-out perplexities, and the model with the best, see `heldout`
     logs/          for TensorBoard
 
 `training.json` is written last: a directory that has it is a run, and complete.
@@ -34,6 +34,7 @@ CHANGEABLE = frozenset(
         "steps_per_report",
         "steps_per_checkpoint",
         "steps_per_evaluation",
+        "patience",
         "num_checkpoints_kept",
     }
 )

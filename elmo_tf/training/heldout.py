@@ -34,8 +34,13 @@ def check_text(text_files: list[str]) -> None:
 class HeldOut:
     """Evaluates a run's model on text it is not trained on, each sentence from the zero state.
 
-    `heldout.json` in the run's directory has the last and the best figure, and `best/` is a
-    directory like the run's own with the best checkpoint: what takes the one takes the other.
+    `heldout.json` in the run's directory has the perplexity of each evaluation and all figures of
+    the last and the best, and `best/` is a directory like the run's own with the best checkpoint:
+    what takes the one takes the other.
+
+    A run that was killed comes by steps whose perplexity is written down already. It is not
+    computed again, and what lies ahead of the run does not count (see `num_worse`), so such a run
+    decides as an unbroken one.
 
     Args:
       run: the run.
@@ -51,8 +56,8 @@ class HeldOut:
         self._stored: dict[str, Any] = {}
         if os.path.isfile(self._path):
             self._stored = files.read_json(self._path)
-        if self._stored.get("text") != self._text:
-            self._stored = {"text": self._text, "last": None, "best": None}
+        if self._stored.get("text") != self._text or "history" not in self._stored:
+            self._stored = {"text": self._text, "history": [], "last": None, "best": None}
 
     @property
     def last(self) -> dict[str, Any] | None:
@@ -64,9 +69,15 @@ class HeldOut:
         """`step` and the perplexities of the best one."""
         return self._stored["best"]
 
+    def num_worse(self, step: int) -> int:
+        """How many evaluations after the best one gave no better figure, up to a step."""
+        until = sorted((each["step"], each["perplexity"]) for each in self._stored["history"])
+        perplexities = [perplexity for at, perplexity in until if at <= step]
+        return len(perplexities) - 1 - perplexities.index(min(perplexities)) if perplexities else 0
+
     def is_due(self, step: int) -> bool:
         """Whether to evaluate after so many steps: as asked for, or each epoch, and at the end."""
-        if self.last is not None and self.last["step"] == step:
+        if any(each["step"] == step for each in self._stored["history"]):
             return False
         interval = self._run.training.steps_per_evaluation or self._run.steps_per_epoch
         return step > 0 and (step % interval == 0 or step == self._run.num_steps)
@@ -100,6 +111,7 @@ class HeldOut:
             self._keep(save_copy)
             self._stored["best"] = figures
         self._stored["last"] = figures
+        self._stored["history"].append({key: figures[key] for key in ("step", "perplexity")})
         files.write_json(self._path, self._stored)
         return is_best
 

@@ -114,7 +114,25 @@ class Trainer:
     @property
     def is_complete(self) -> bool:
         """Whether no step is left to do."""
-        return self.step >= self._run.num_steps
+        return self.step >= self._run.num_steps or self._has_lost_patience
+
+    @property
+    def _has_lost_patience(self) -> bool:
+        patience = self._run.training.patience
+        if self._heldout is None or patience is None:
+            return False
+        return self._heldout.num_worse(self.step) >= patience
+
+    @property
+    def ending(self) -> str:
+        """Why the run is complete, in words."""
+        if self.step >= self._run.num_steps:
+            return "the run is complete"
+        return (
+            f"the run is complete: held-out perplexity was at its best at step "
+            f"{self._heldout.best['step']:,}, {self._heldout.num_worse(self.step)} evaluations ago "
+            f"(--patience={self._run.training.patience})"
+        )
 
     def train(self) -> Outcome:
         """Goes on to the end of the run, or until a signal asks to stop; saves either way.
@@ -160,6 +178,8 @@ class Trainer:
             if self.step % run.training.steps_per_checkpoint == 0 or self.is_complete:
                 self._checkpoints.save(self._position)
             self._evaluate_if_due(signals, progress, scalars)
+        if self._has_lost_patience:
+            progress.say(f"step {self.step:,}: {self.ending}")
 
     def _advance(self, data: TrainingData) -> StepResult:
         try:

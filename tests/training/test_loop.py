@@ -1,6 +1,7 @@
 """Whole runs: repeatable, resumable at any step, stopped by signals and by losses that are none."""
 
 import json
+import math
 import os
 import signal
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
+from elmo_tf.evaluation import Evaluation
 from elmo_tf.training import directory
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
@@ -231,6 +233,62 @@ def test_heldout_figures_and_the_best_checkpoint(folder, capsys):
     heldout = HeldOut(tiny.open_run(folder), [str(folder / "heldout.txt")])
     evaluation = heldout.evaluate(trained.model, None)
     assert evaluation.perplexity == pytest.approx(stored["best"]["perplexity"], rel=1e-6)
+
+
+def evaluated_as(monkeypatch, *perplexities):
+    """Replaces held-out evaluation; returns the list of perplexities that are left."""
+    left = list(perplexities)
+
+    def evaluate(self, model, progress):
+        return Evaluation(*[math.log(left.pop(0))] * 2, 5)
+
+    monkeypatch.setattr(HeldOut, "evaluate", evaluate)
+    return left
+
+
+PATIENT = {"steps_per_evaluation": 2, "patience": 2, "num_epochs": 5, "heldout": True}
+
+
+def test_patience_ends_a_run_that_is_complete_then(folder, monkeypatch, capsys):
+    left = evaluated_as(monkeypatch, 9.0, 8.0, 8.5, 7.0, 7.0, 7.5, 6.0, 6.5, 6.7)
+    losses, _ = train(folder, **PATIENT)
+    assert (len(losses), len(left)) == (12, 3)
+    ending = (
+        "the run is complete: held-out perplexity was at its best at step 8, 2 evaluations ago "
+        "(--patience=2)"
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == f"step 12: {ending}"
+    assert checkpoint.checkpoints_in(folder / "run")[0].endswith("ckpt-12")
+    again = trainer(folder, **PATIENT)
+    assert (again.is_complete, again.ending) == (True, ending)
+    assert again.train() == Outcome(12, None)
+    # With more patience it goes on.
+    losses, _ = train(folder, **{**PATIENT, "patience": 3, "max_steps": 18})
+    assert (len(losses), left) == (6, [])
+
+
+def test_patience_is_the_same_for_a_run_that_was_killed(folder, monkeypatch):
+    """It comes by evaluations again that were written down before it was killed."""
+    left = evaluated_as(monkeypatch, 9.0, 8.0, 8.5, 8.6)
+    killed = trainer(folder, **PATIENT, steps_per_checkpoint=3)
+
+    def kill(step, result):
+        if step == 8:
+            raise KeyboardInterrupt
+        return result
+
+    Watch(killed, kill)
+    with pytest.raises(KeyboardInterrupt):
+        killed.train()
+    assert checkpoint.checkpoints_in(folder / "run")[0].endswith("ckpt-6")
+    # As if it had been killed after the decision, and before the last checkpoints were safe.
+    for name in ("ckpt-6.index", "ckpt-6.data-00000-of-00001"):
+        (folder / "run" / name).unlink()
+    resumed = trainer(folder, **PATIENT)
+    assert resumed.step == 3
+    watch = Watch(resumed)
+    assert resumed.train() == Outcome(8, None)
+    assert (len(watch.losses), left) == (5, [])
 
 
 def test_other_heldout_text_begins_anew(folder):
