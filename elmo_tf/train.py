@@ -16,7 +16,6 @@ so far, in a directory that can be used like MODEL_DIR itself. `tensorboard
 """
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from absl import flags
 from elmo_tf import command_line, config, train_flags
 from elmo_tf.errors import UsageError
 from elmo_tf.text import lines
+from elmo_tf.training.lock import run_lock
 
 if TYPE_CHECKING:
     from elmo_tf.training.directory import Request, Run
@@ -42,9 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: flags.FlagValues) -> None:
     request_parts = _checked_flags(options)
     command_line.load_tensorflow()
+    with run_lock(request_parts["directory"]):
+        _train(options, request_parts)
+
+
+def _train(options: flags.FlagValues, request_parts: dict[str, Any]) -> None:
     from elmo_tf.training.directory import Request
     from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
+    from elmo_tf.training.next_commands import next_commands
 
     heldout_files = request_parts.pop("heldout_files")
     if heldout_files:
@@ -62,7 +68,7 @@ def _run(options: flags.FlagValues) -> None:
             f"saved in {run.directory}; the same command goes on from there"
         )
     _export(trainer, run, options.export_dir)
-    print(_next_commands(run, options))
+    print(next_commands(run, options.heldout_files, options.export_dir))
 
 
 def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
@@ -153,24 +159,6 @@ def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
         provenance=model_card.provenance_of(sources.resolve_model(run.directory)),
     )
     print(f"exported to {path}")
-
-
-def _next_commands(run: "Run", options: flags.FlagValues) -> str:
-    from elmo_tf.training.heldout import BEST
-
-    model = run.directory
-    if options.heldout_files:
-        model = os.path.join(model, BEST)
-    heldout = shlex.quote(options.heldout_files or "heldout.txt")
-    model, logs = shlex.quote(model), shlex.quote(os.path.join(run.directory, "logs"))
-    return (
-        "done; what to do next:\n"
-        f"  python -m elmo_tf.evaluate --model_dir={model} --heldout_files={heldout}\n"
-        f"  python -m elmo_tf.embed --model={model} --input_file=text.txt "
-        "--output_file=vectors.hdf5\n"
-        f"  python -m export.export_elmo --model={model} --output_dir=exported\n"
-        f"  tensorboard --logdir={logs}"
-    )
 
 
 if __name__ == "__main__":

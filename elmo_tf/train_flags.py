@@ -74,6 +74,8 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
     floats = {
         "learning_rate": f"The highest of the schedule. Default: {_default_learning_rates()}.",
         "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
+        "minutes_per_checkpoint": "Minutes from one checkpoint to the next, where "
+        "--steps_per_checkpoint would take longer.",
         "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
         "scaled down to it.",
         "dropout": "Share of values dropped at each LSTM layer's input and at the output.",

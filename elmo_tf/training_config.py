@@ -65,6 +65,8 @@ class TrainingConfig:
       normalize: Unicode normalisation of raw text.
       steps_per_report: steps from one record for TensorBoard to the next.
       steps_per_checkpoint: steps from one checkpoint to the next.
+      minutes_per_checkpoint: minutes from one checkpoint to the next, beside
+        `steps_per_checkpoint`; None for no such limit.
       steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
         epoch's end.
       patience: the run also ends after so many evaluations in a row without a better held-out
@@ -92,6 +94,9 @@ class TrainingConfig:
     normalize: str = checks.field("none", checks.one_of("none", "nfc", "nfkc"))
     steps_per_report: int = checks.field(100, checks.integer(minimum=1))
     steps_per_checkpoint: int = checks.field(1000, checks.integer(minimum=1))
+    minutes_per_checkpoint: float | None = checks.field(
+        None, checks.optional(checks.positive_number)
+    )
     steps_per_evaluation: int | None = checks.field(
         None, checks.optional(checks.integer(minimum=1))
     )

@@ -1,8 +1,10 @@
 """The command: from text to a trained model, interrupted, killed and gone on with."""
 
+import importlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 
 from elmo_tf import evaluate, train
 from elmo_tf.config import ElmoConfig
+from elmo_tf.training.lock import run_lock
 from elmo_tf.weights import checkpoint
 from tests.training import tiny
 
@@ -49,7 +52,7 @@ def begin(*more, **options):
 
 
 def test_a_whole_run(folder, capfd):
-    assert begin("--heldout_files=heldout.txt", "--export_dir=exported") == 0
+    assert begin("--heldout_files=heldout.txt") == 0
     output, errors = capfd.readouterr()
     assert errors == ""
     lines = output.splitlines()
@@ -62,19 +65,31 @@ def test_a_whole_run(folder, capfd):
     assert re.fullmatch(rf"step 1 of {steps}: sampled loss \d+\.\d+", lines[4])
     heldout = [line for line in lines if "held-out perplexity" in line]
     assert [line.split(":")[0] for line in heldout] == [f"step {steps // 2}", f"step {steps}"]
-    assert "exported to exported" in lines
-    assert "  python -m export.export_elmo --model=run/best --output_dir=exported" in lines
-    assert os.path.isfile("exported/saved_model.pb")
 
-    # What it trained can be evaluated, as the last lines say.
-    for flags in (
-        ["--heldout_files=heldout.txt"],
-        ["--heldout_files=heldout.txt", "--carry_state"],
-    ):
-        assert evaluate.main(["--model_dir=run/best", *flags]) == 0
-    first = json.loads(capfd.readouterr().out.splitlines()[0])
+    # The last lines are commands that work.
+    commands = [shlex.split(line) for line in lines[lines.index("done; what to do next:") + 1 :]]
+    for python, module_flag, module, *flags in commands[:-1]:
+        assert (python, module_flag) == ("python", "-m")
+        assert importlib.import_module(module).main(flags) == 0
+    assert [command[2] for command in commands[:-1]] == [
+        "elmo_tf.evaluate",
+        "elmo_tf.embed",
+        "export.export_elmo",
+    ]
+    assert commands[-1][-2:] == ["tensorboard", "--logdir=run/logs"]
+    evaluated = json.loads(capfd.readouterr().out.splitlines()[0])
     stored = json.loads((folder / "run/heldout.json").read_text())["best"]
-    assert first["perplexity"] == pytest.approx(stored["perplexity"], rel=1e-6)
+    assert evaluated["perplexity"] == pytest.approx(stored["perplexity"], rel=1e-6)
+    assert os.path.isfile("exported/saved_model.pb")
+    assert os.path.isfile("vectors.hdf5")
+    assert evaluate.main(["--model_dir=run", "--heldout_files=heldout.txt", "--carry_state"]) == 0
+
+
+def test_a_directory_that_another_process_trains_in(folder, capfd):
+    with run_lock("run"):
+        assert begin() == 1
+    errors = capfd.readouterr().err
+    assert re.fullmatch(r"elmo-train: --model_dir: run is in use: process \d+ on .*\n", errors)
 
 
 def test_the_same_command_again_is_harmless(folder, capfd):

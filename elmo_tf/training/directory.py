@@ -6,6 +6,7 @@
     ckpt-*         checkpoints, see `checkpoints`
     heldout.json, best/   held-out perplexities, and the model with the best, see `heldout`
     logs/          for TensorBoard
+    lock           who trains in it, see `lock`
 
 `training.json` is written last: a directory that has it is a run, and complete.
 """
@@ -33,6 +34,7 @@ CHANGEABLE = frozenset(
         "max_steps",
         "steps_per_report",
         "steps_per_checkpoint",
+        "minutes_per_checkpoint",
         "steps_per_evaluation",
         "patience",
         "num_checkpoints_kept",

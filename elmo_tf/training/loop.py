@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from typing import NamedTuple
 
 from elmo_tf.errors import InputError
@@ -84,6 +85,7 @@ class Trainer:
         self._position = self._checkpoints.restore() or self._begin()
         self._stream.restore(self._position.stream)
         self._learning_rate: float | None = None  # of the last step; none yet
+        self._save_time = time.monotonic()
 
     def _begin(self) -> Position:
         run = self._run
@@ -175,11 +177,18 @@ class Trainer:
                 "learning rate": self._learning_rate,
             }
             scalars.step(self.step, result, speed)
-            if self.step % run.training.steps_per_checkpoint == 0 or self.is_complete:
+            if self._is_save_due() or self.is_complete:
                 self._checkpoints.save(self._position)
+                self._save_time = time.monotonic()
             self._evaluate_if_due(signals, progress, scalars)
         if self._has_lost_patience:
             progress.say(f"step {self.step:,}: {self.ending}")
+
+    def _is_save_due(self) -> bool:
+        minutes = self._run.training.minutes_per_checkpoint
+        if minutes is not None and time.monotonic() - self._save_time >= 60 * minutes:
+            return True
+        return self.step % self._run.training.steps_per_checkpoint == 0
 
     def _advance(self, data: TrainingData) -> StepResult:
         try:
@@ -214,6 +223,7 @@ class Trainer:
         def check(num_tokens: int) -> None:
             if signals.received:
                 raise _Interrupted
+            progress.evaluate(num_tokens)
 
         evaluation = self._heldout.evaluate(self.model, check)
         is_best = self._heldout.record(

@@ -38,6 +38,8 @@ class Progress:
         self._losses: deque[float] = deque(maxlen=_STEPS_SMOOTHED)
         self._times: deque[float] = deque([time.monotonic()], maxlen=_STEPS_SMOOTHED + 1)
         self._last_line = -math.inf
+        self._evaluated_tokens = 0
+        self._evaluation_line: float | None = None  # when the last one was, or the first window
         self._bar: tqdm | None = None
         if sys.stderr is not None and sys.stderr.isatty():
             self._bar = tqdm(total=num_steps, initial=first_step, unit="step", dynamic_ncols=True)
@@ -79,8 +81,21 @@ class Progress:
         else:
             print(message, flush=True)
 
+    def evaluate(self, num_tokens: int) -> None:
+        """Notes that so many more tokens of held-out text are done."""
+        now = time.monotonic()
+        self._evaluated_tokens += num_tokens
+        self._evaluation_line = self._evaluation_line or now
+        figures = f"{self._evaluated_tokens:,} tokens of held-out text"
+        if self._bar is not None:
+            self._bar.set_postfix_str(figures)
+        elif now - self._evaluation_line >= _SECONDS_PER_LINE:
+            self._evaluation_line = now
+            self.say(figures)
+
     def resume_clock(self) -> None:
         """Called after a pause that is no step, such as an evaluation: it counts for no speed."""
+        self._evaluated_tokens, self._evaluation_line = 0, None
         self._times.clear()
         self._times.append(time.monotonic())
 

@@ -10,7 +10,7 @@ import pytest
 
 from elmo_tf.errors import InputError
 from elmo_tf.evaluation import Evaluation
-from elmo_tf.training import directory
+from elmo_tf.training import directory, loop
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
 from elmo_tf.training.step import StepResult
@@ -111,6 +111,21 @@ def test_evaluations_and_saves_change_nothing(folder):
     others, watched = train(folder, "watched", heldout=True, **settings)
     assert others == losses
     assert_equal(watched, final)
+
+
+def test_checkpoints_by_the_clock(folder, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])
+    started = trainer(folder, minutes_per_checkpoint=1.5, num_checkpoints_kept=9, num_epochs=1)
+
+    def tick(step, result):
+        now[0] += 40.0
+        return result
+
+    Watch(started, tick)
+    started.train()
+    names = [os.path.basename(path) for path in checkpoint.checkpoints_in(folder / "run")]
+    assert names == [f"ckpt-{step}" for step in (tiny.NUM_TOKENS // 12, 6, 3)]
 
 
 def test_same_seed_same_losses(folder):

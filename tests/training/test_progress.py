@@ -48,6 +48,17 @@ def test_an_evaluation_counts_for_no_speed(clock, capsys):
     assert capsys.readouterr().out.splitlines()[0] == "step 1 of 5: loss 1.000"
 
 
+def test_a_long_evaluation_has_a_line_a_minute(clock, capsys):
+    shown = Progress(num_steps=5, first_step=0, tokens_per_step=50, is_sampled=False)
+    for _ in range(2):
+        for _ in range(10):
+            clock[0] += 20.0
+            shown.evaluate(600)
+        shown.resume_clock()
+    lines = [f"{tokens} tokens of held-out text" for tokens in ("2,400", "4,200", "6,000")]
+    assert capsys.readouterr().out.splitlines() == 2 * lines
+
+
 def test_a_bar_on_a_terminal(monkeypatch, capsys):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
@@ -55,10 +66,12 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     shown = Progress(num_steps=9, first_step=2, tokens_per_step=50, is_sampled=True)
     for step in range(3, 10):
         shown.step(step, StepResult(2.0, 3.0, 1.0))
+    shown.evaluate(1234)
     shown.say("a line above")
     shown.close()
     assert "9/9" in terminal.getvalue()
     assert "sampled loss 2.500" in terminal.getvalue()
+    assert "1,234 tokens of held-out text" in terminal.getvalue()
     assert capsys.readouterr().out == "a line above\n"
 
 

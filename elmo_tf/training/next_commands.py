@@ -1,0 +1,51 @@
+"""What to do with a run that is complete, as commands that work when they are pasted."""
+
+import importlib.util
+import itertools
+import os
+import shlex
+
+from elmo_tf.training.directory import Run
+from elmo_tf.training.heldout import BEST
+from elmo_tf.training.loop import LOGS
+
+
+def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -> str:
+    """Lines for the user, a command each.
+
+    Args:
+      run: complete.
+      heldout_files: as the user gave them: files or globs, separated by commas.
+      export_dir: where the model is exported to already, or None.
+    """
+    model = os.path.join(run.directory, BEST) if heldout_files else run.directory
+    commands = []
+    if heldout_files:
+        commands.append(_python("elmo_tf.evaluate", model_dir=model, heldout_files=heldout_files))
+    text = {"tokenizer": run.training.tokenizer, "normalize": run.training.normalize}
+    commands.append(
+        _python(
+            "elmo_tf.embed",
+            model=model,
+            input_file=run.text_files[0],
+            output_file=_free("vectors", ".hdf5"),
+            **{name: value for name, value in text.items() if value not in ("whitespace", "none")},
+        )
+    )
+    if not export_dir:
+        commands.append(_python("export.export_elmo", model=model, output_dir=_free("exported")))
+    logs = f"tensorboard --logdir={shlex.quote(os.path.join(run.directory, LOGS))}"
+    if importlib.util.find_spec("tensorboard") is None:
+        logs = f"pip install tensorboard && {logs}"
+    return "\n".join(["done; what to do next:", *(f"  {each}" for each in [*commands, logs])])
+
+
+def _python(module: str, **values: str) -> str:
+    flags = (f"--{name}={shlex.quote(value)}" for name, value in values.items())
+    return " ".join([f"python -m {module}", *flags])
+
+
+def _free(name: str, ending: str = "") -> str:
+    """A path in the working directory that is not there yet: "exported", "exported-2", ..."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(path for each in names if not os.path.exists(path := each + ending))
