@@ -96,6 +96,8 @@ class Progress:
     def resume_clock(self) -> None:
         """Called after a pause that is no step, such as an evaluation: it counts for no speed."""
         self._evaluated_tokens, self._evaluation_line = 0, None
+        if self._bar is not None and self._losses:
+            self._bar.set_postfix_str(self._figures())
         self._times.clear()
         self._times.append(time.monotonic())
 

@@ -67,11 +67,12 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     for step in range(3, 10):
         shown.step(step, StepResult(2.0, 3.0, 1.0))
     shown.evaluate(1234)
+    assert terminal.getvalue().endswith("1,234 tokens of held-out text]")
+    shown.resume_clock()
     shown.say("a line above")
     shown.close()
     assert "9/9" in terminal.getvalue()
     assert "sampled loss 2.500" in terminal.getvalue()
-    assert "1,234 tokens of held-out text" in terminal.getvalue()
     assert capsys.readouterr().out == "a line above\n"
 
 
