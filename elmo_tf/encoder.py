@@ -1,6 +1,6 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -232,15 +232,25 @@ class ElmoEncoder(keras.layers.Layer):
         embeddings = self.embed_ids(token_ids, lengths, dense)
         return self._encode(embeddings, lengths, initial_state, return_state)
 
-    def embed_tokens(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    def embed_tokens(
+        self,
+        tokens: tf.Tensor,
+        lengths: tf.Tensor,
+        embed_words: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    ) -> tf.Tensor:
         """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, garbage past the length.
 
-        The character CNN sees each distinct word of the batch once (performance.md, point 3).
+        Each distinct word of the batch is embedded once (performance.md, point 3), by
+        `embed_words` or what is given in its place.
         """
         bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
         distinct, index = tf.unique(tf.reshape(bounded, [-1]))
-        embeddings = self.token_layer(self.token_ids(distinct))  # [words, P]
+        embeddings = (embed_words or self.embed_words)(distinct)  # [words, P]
         return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
+
+    def embed_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Word embeddings without boundaries: string `[words]` to `[words, P]`."""
+        return self.token_layer(self.token_ids(words))
 
     def embed_ids(self, token_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False) -> tf.Tensor:
         """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""

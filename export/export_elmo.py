@@ -3,6 +3,7 @@
     python -m export.export_elmo --model=run/best --output_dir=exported
     python -m export.export_elmo --model=options.json,weights.hdf5 --output_dir=exported --archive
     python -m export.export_elmo --model=elmo.zip --output_dir=exported --trainable=all --overwrite
+    python -m export.export_elmo --model=run --output_dir=exported --cache_vocab_file=run/vocab.txt
 
 The export takes raw text (`default`), tokens (`tokens`) and character ids (`char_ids`), is loaded
 with tf.saved_model.load, hub.load, hub.KerasLayer or Keras's TFSMLayer, and can be served. Beside
@@ -17,6 +18,7 @@ from absl import flags
 
 from elmo_tf import command_line
 from elmo_tf.errors import UsageError
+from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.weights import sources
 from export import directories
 
@@ -44,6 +46,14 @@ flags.DEFINE_enum(
     "all: the language model as well, which costs a pass back through it.",
     _FLAGS,
 )
+flags.DEFINE_string(
+    "cache_vocab_file",
+    None,
+    "A vocabulary file, as elmo-vocab writes it. The word embeddings of its words are stored in "
+    "the export, 4 * projection_dim bytes a word, and looked up instead of computed in each call. "
+    "Other words are computed as ever, and the results are the same. Needs --trainable=mix.",
+    _FLAGS,
+)
 flags.DEFINE_bool(
     "overwrite",
     False,
@@ -64,6 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
+    if options.cache_vocab_file is not None and options.trainable == "all":
+        raise UsageError(
+            "--cache_vocab_file: needs --trainable=mix, since training the character CNN would not "
+            "change what is cached"
+        )
     found = sources.resolve_model(options.model)
     archive = directories.archive_path(options.output_dir)
     directories.check_directory_target(
@@ -72,6 +87,9 @@ def _run(options: flags.FlagValues) -> None:
     if options.archive:
         directories.check_archive_target(archive, options.overwrite)
     _check_apart(found, options.output_dir)
+    cached_words = []
+    if options.cache_vocab_file is not None:
+        cached_words = Vocabulary.from_file(options.cache_vocab_file).words
     command_line.load_tensorflow()
     from elmo_tf.weights import models
     from export import model_card, saved_model
@@ -85,6 +103,7 @@ def _run(options: flags.FlagValues) -> None:
         archive=options.archive,
         vocabulary_file=models.vocabulary_of(found),
         provenance=model_card.provenance_of(found),
+        cached_words=cached_words,
     )
     print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
     if options.archive:

@@ -69,7 +69,7 @@ are put around each row by the model itself.
 - The same input always gives the same output: no state is kept from call to call.
 - In `char_ids` 0 is padding, 1 to 256 are bytes plus one, and each token has its begin (259) and \
 end (260) of word, then filler (261). Sentence boundaries are added by the model.
-
+{notes}
 ## Provenance
 {provenance}
 Fingerprint of the weights: sha256 {fingerprint}
@@ -85,6 +85,7 @@ def text(
     variables: Mapping[str, tf.Variable],
     trainable: str,
     provenance: Iterable[str],
+    notes: Iterable[str] = (),
 ) -> str:
     """The card, Markdown in ASCII.
 
@@ -93,6 +94,7 @@ def text(
       variables: the model's, by name.
       trainable: "mix" or "all".
       provenance: sentences about where the weights come from.
+      notes: sentences about what is particular.
     """
     cnn, lstm = config.char_cnn, config.lstm
     projection = f"projected to {lstm.projection_dim}" if lstm.has_projection else "not projected"
@@ -116,8 +118,21 @@ def text(
         projection_dim=lstm.projection_dim,
         width=2 * lstm.projection_dim,
         layers=", ".join(f"`lstm_outputs{n + 1}`" for n in range(lstm.num_layers)),
+        notes="".join(f"- {note}\n" for note in notes),
         provenance="\n".join(provenance) or "Not stated.",
         fingerprint=_fingerprint(variables),
+    )
+
+
+def note_on_cached_words(embeddings: tf.Variable) -> str:
+    """What a user has to know of words that are looked up; `embeddings` is `[words, P]`."""
+    num_words, width = embeddings.shape
+    size = num_words * width * embeddings.dtype.size / 1e6
+    return (
+        f"For `text` and `tokens` the word embeddings of {num_words:,} words are stored "
+        f"({size:,.1f} MB) and looked up; those of all other words are computed. The results are "
+        "the same, but who assigns other values to variables of the character CNN changes computed "
+        "embeddings only."
     )
 
 

@@ -19,22 +19,22 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from elmo_tf.encoder import ElmoEncoder, Outputs
 from elmo_tf.errors import InputError
-from elmo_tf.text import boundaries
-from elmo_tf.text.tokens import split_and_pad
-from elmo_tf.weights.checkpoint import Variables, named_variables
+from elmo_tf.weights.checkpoint import Variables
 from elmo_tf.weights.models import EXTRA_DIRECTORY, OPTIONS_FILE, VOCABULARY_FILE
 from export import directories, model_card
+from export.cached_words import CachedWords
 from export.directories import is_saved_model
+from export.ways_in import MIX, WaysIn, copy_variables
 
 TRAINABLE = ("mix", "all")
 MODEL_CARD_FILE = "README.md"
-
-_MIX = "scalar_mix."
+STALE_CACHE = (
+    "cached words need trainable=mix: training the character CNN would not change what is cached"
+)
 
 
 class ExportedElmo(tf.Module):
@@ -48,10 +48,11 @@ class ExportedElmo(tf.Module):
     Args:
       encoder: where weights and computation come from.
       trainable: "mix" if a user's training may change the scalar mix only; "all" for every weight.
+      cached_words: words whose embeddings are looked up and not computed; see `CachedWords`.
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `weights.checkpoint`).
-      variables: the same as a list.
+      variables: the same as a list; behind them the embeddings of cached words, if there are any.
       trainable_variables: those that training may change.
       regularization_losses: functions without arguments; their sum belongs into a user's loss.
       tokens: function of a dict of `tokens`, string `[batch, max_tokens]`, and `sequence_len`,
@@ -65,24 +66,36 @@ class ExportedElmo(tf.Module):
     variables: Sequence[tf.Variable] = ()
     trainable_variables: Sequence[tf.Variable] = ()
 
-    def __init__(self, encoder: ElmoEncoder, trainable: str = "mix") -> None:
+    def __init__(
+        self, encoder: ElmoEncoder, trainable: str = "mix", cached_words: Sequence[bytes] = ()
+    ) -> None:
         super().__init__(name="elmo")
+        trains_layers = trainable == "all"
         # The first attribute of all: a variable's name in the checkpoint is the first way to it.
-        self.model = _copy_variables(encoder, trainable)
+        self.model = copy_variables(encoder, trains_layers)
         self.variables = list(self.model.values())
+        self.cached_words = CachedWords(encoder, cached_words) if cached_words else None
+        if self.cached_words is not None:
+            self.variables.append(self.cached_words.embeddings)
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
         # A plain object, so that it is not saved, and with it neither is the encoder.
-        self._ways_in = _WaysIn(encoder, self.model, trainable == "all")
+        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words)
         self.tokens = self._ways_in.token_dict
         self.char_ids = self._ways_in.char_ids
         for training in (False, True):
-            self.__call__.get_concrete_function(_WaysIn.TEXT, training=training)
+            self.__call__.get_concrete_function(WaysIn.TEXT, training=training)
 
     @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False) -> Outputs:
         # The values are the same; only their gradient may be computed in another way.
         return self._ways_in.text_in_training(text) if training else self._ways_in.text(text)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is particular about this export, for the model card."""
+        cached = self.cached_words
+        return [] if cached is None else [model_card.note_on_cached_words(cached.embeddings)]
 
     @property
     def named_signatures(self) -> dict[str, Any]:
@@ -98,101 +111,11 @@ class ExportedElmo(tf.Module):
         }
 
 
-class _WaysIn:
-    """The traced functions, from each form of input to the outputs."""
-
-    TEXT = tf.TensorSpec([None], tf.string, "text")
-    TOKENS = tf.TensorSpec([None, None], tf.string, "tokens")
-    SEQUENCE_LEN = tf.TensorSpec([None], tf.int32, "sequence_len")
-
-    def __init__(self, encoder: ElmoEncoder, variables: Variables, trains_layers: bool) -> None:
-        self._encoder = encoder
-        self._variables = variables
-        self._trains_layers = trains_layers
-        max_characters = encoder.config.char_cnn.max_characters_per_token
-        char_ids = tf.TensorSpec([None, None, max_characters], tf.int32, "char_ids")
-
-        def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
-            return tf.function(function, input_signature=specs, autograph=False)
-
-        self.tokens = traced(
-            lambda tokens, sequence_len: self._from_tokens(tokens, sequence_len),
-            self.TOKENS,
-            self.SEQUENCE_LEN,
-        )
-        self.text = traced(self._from_text, self.TEXT)
-        self.text_in_training = self.text
-        if trains_layers and not encoder.dropout:  # training would bring dropout along
-            self.text_in_training = traced(self._from_text_in_training, self.TEXT)
-        self.text_to_elmo = traced(self._elmo_from_text, self.TEXT)
-        self.char_ids = traced(self._from_char_ids, char_ids)
-        self.token_dict = traced(
-            self._from_token_dict, {"tokens": self.TOKENS, "sequence_len": self.SEQUENCE_LEN}
-        )
-
-    def _from_tokens(
-        self, tokens: tf.Tensor, sequence_len: tf.Tensor, training: bool = False
-    ) -> Outputs:
-        lengths = boundaries.checked_lengths(sequence_len, tokens)
-        with self._exported_variables():
-            return self._encode(self._encoder.embed_tokens(tokens, lengths), lengths, training)
-
-    def _from_token_dict(self, inputs: dict[str, tf.Tensor]) -> Outputs:
-        return self.tokens(inputs["tokens"], inputs["sequence_len"])
-
-    def _from_text(self, text: tf.Tensor) -> Outputs:
-        return self.tokens(*split_and_pad(text))
-
-    def _from_text_in_training(self, text: tf.Tensor) -> Outputs:
-        # A hand-written gradient is saved too: a step of the small size is 1.7 times as fast.
-        return self._from_tokens(*split_and_pad(text), training=True)
-
-    def _elmo_from_text(self, text: tf.Tensor) -> Outputs:
-        outputs = self.text(text)
-        return {name: outputs[name] for name in ("elmo", "sequence_len")}
-
-    def _from_char_ids(self, char_ids: tf.Tensor) -> Outputs:
-        lengths = boundaries.lengths_of_ids(char_ids)
-        with self._exported_variables():
-            # Dense: accelerators and converters take no shapes that depend on values.
-            embeddings = self._encoder.embed_ids(char_ids, lengths, dense=True)
-            return self._encode(embeddings, lengths)
-
-    def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:
-        layers, _ = self._encoder.compute_layers(embeddings, lengths, training=training)
-        if not self._trains_layers:
-            # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a
-            # step of the small size takes 3.6 times as long without this.
-            layers = [tf.stop_gradient(layer) for layer in layers]
-        return self._encoder.mix_layers(layers, lengths)
-
-    def _exported_variables(self) -> keras.StatelessScope:
-        """While this is entered, the encoder's layers compute with the exported variables."""
-        pairs = _keras_variables(self._encoder)
-        return keras.StatelessScope([(pairs[name], self._variables[name]) for name in pairs])
-
-
-def _keras_variables(encoder: ElmoEncoder) -> dict[str, keras.Variable]:
-    of_value = {id(variable.value): variable for variable in encoder.variables}
-    return {name: of_value[id(value)] for name, value in named_variables(encoder).items()}
-
-
-def _copy_variables(encoder: ElmoEncoder, trainable: str) -> Variables:
-    return {
-        name: tf.Variable(
-            value,
-            trainable=trainable == "all" or name.startswith(_MIX),
-            name=name.replace(".", "/"),
-        )
-        for name, value in named_variables(encoder).items()
-    }
-
-
 def _regularization_losses(encoder: ElmoEncoder, variables: Variables) -> list:
     mix = encoder.scalar_mix
     if not mix.l2_coefficient or mix.layer_weights is None:
         return []
-    weights = variables[f"{_MIX}layer_weights"]
+    weights = variables[f"{MIX}layer_weights"]
 
     @tf.function(input_signature=[], autograph=False)
     def penalty() -> tf.Tensor:
@@ -210,6 +133,7 @@ def export(
     archive: bool = False,
     vocabulary_file: str | os.PathLike | None = None,
     provenance: Iterable[str] = (),
+    cached_words: Sequence[bytes] = (),
 ) -> None:
     """Writes an encoder as a SavedModel, whole or not at all.
 
@@ -224,23 +148,29 @@ def export(
       vocabulary_file: a vocabulary that the model was trained with, to be kept with it. Nothing
         reads it.
       provenance: sentences for the model card, about where the weights come from.
+      cached_words: words whose embeddings are stored and looked up, which text and tokens profit
+        from. The results are the same.
 
     Raises:
-      InputError: `trainable` is none of the two, `output_dir` can't be written or exists, or the
-        vocabulary can't be read.
+      InputError: `trainable` is none of the two, or "all" with cached words; `output_dir` can't
+        be written or exists; or the vocabulary can't be read.
     """
     if trainable not in TRAINABLE:
         raise InputError(f"trainable must be one of {', '.join(TRAINABLE)}, got {trainable!r}")
+    if cached_words and trainable == "all":
+        raise InputError(STALE_CACHE)
     packed = directories.archive_path(output_dir)
     if archive:
         directories.check_archive_target(packed, overwrite)
     with directories.write_directory_atomically(output_dir, overwrite, is_saved_model) as folder:
-        module = ExportedElmo(encoder, trainable)
+        module = ExportedElmo(encoder, trainable, cached_words)
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))
         with open(os.path.join(extras, MODEL_CARD_FILE), "x", encoding="ascii") as file:
-            file.write(model_card.text(encoder.config, module.model, trainable, provenance))
+            file.write(
+                model_card.text(encoder.config, module.model, trainable, provenance, module.notes)
+            )
         if vocabulary_file is not None:
             shutil.copyfile(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
         try:

@@ -34,10 +34,11 @@ def encoder():
     return make_encoder()
 
 
-@pytest.fixture(scope="module")
-def exported(encoder, tmp_path_factory):
+@pytest.fixture(scope="module", params=["plain", pytest.param("cached", marks=pytest.mark.slow)])
+def exported(request, encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "exported"
-    saved_model.export(encoder, path, archive=True)
+    cached_words = [b"<S>", b"</S>", b"cat", b"The"] if request.param == "cached" else []
+    saved_model.export(encoder, path, archive=True, cached_words=cached_words)
     return path
 
 
