@@ -1,12 +1,16 @@
-"""Perplexity of a trained model on held-out text, with the full softmax.
+r"""Perplexity of a trained model on held-out text, with the full softmax.
 
     python -m elmo_tf.evaluate --model_dir=run --heldout_files='heldout/*.txt'
     python -m elmo_tf.evaluate --model_dir=run/best --heldout_files=heldout.txt --carry_state
+    python -m elmo_tf.evaluate --model_dir=run --heldout_files=heldout.txt \
+        --initial_state_files=train.txt
 
 Every token is scored exactly once in each direction. By default each sentence is read by itself,
 as the exported model reads it, so the figure is the same for every --batch_size. With
 --carry_state the LSTM state goes on from sentence to sentence in each of --batch_size streams, as
-in training; that is the figure that bilm-tf reports.
+in training; that is the figure that bilm-tf reports. With --initial_state_files each sentence is
+read by itself too, but starts from the mean state at the ends of that text's sentences, as an
+export made with the same flag reads it.
 
 The last line of stdout is JSON: perplexity (exp of the mean of both directions' losses),
 forward_perplexity, backward_perplexity, and num_tokens (scored in each direction: the tokens, and
@@ -22,6 +26,7 @@ from absl import flags
 from tqdm import tqdm
 
 from elmo_tf import command_line
+from elmo_tf.errors import UsageError
 from elmo_tf.text import lines
 
 _FLAGS = flags.FlagValues()
@@ -48,29 +53,50 @@ flags.DEFINE_bool(
     "Whether a sentence starts from the state that the one before it left, as in training.",
     _FLAGS,
 )
+flags.DEFINE_string(
+    "initial_state_files",
+    None,
+    "Text, a sentence on each line, such as that of the training: files or globs, separated by "
+    "commas. Each sentence of the held-out text then starts from the mean state at the ends of "
+    "these sentences instead of zeros, as in an export with the same flag.",
+    _FLAGS,
+)
 command_line.add_text_flags(_FLAGS, "that of the training run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
-    return command_line.run(_FLAGS, _run, argv, __doc__)
+    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
 
 
 def _run(options: flags.FlagValues) -> None:
+    if options.carry_state and options.initial_state_files is not None:
+        raise UsageError(
+            "--initial_state_files: with --carry_state sentences start from the state before them"
+        )
+    paths = lines.expand_globs(options.heldout_files, "--heldout_files")
+    start_paths = []
+    if options.initial_state_files is not None:
+        start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
+    command_line.load_tensorflow()
     from elmo_tf import evaluation
+    from elmo_tf.sentence_ends import mean_end_state
     from elmo_tf.text.corpus import WindowStream
     from elmo_tf.text.sentences import SentenceReader
     from elmo_tf.text.tokens import make_tokenizer
     from elmo_tf.training.trained import load_trained_model
 
-    paths = lines.expand_globs(options.heldout_files, "--heldout_files")
     trained = load_trained_model(os.path.expanduser(options.model_dir))
     tokenizer = make_tokenizer(
         options.tokenizer or trained.training.tokenizer,
         options.normalize or trained.training.normalize,
     )
     reader = SentenceReader(paths, tokenizer, passes=1)
-    scorer = evaluation.WindowScorer(trained.model)
+    start = None
+    if start_paths:
+        sentences = SentenceReader(start_paths, tokenizer, passes=1)
+        start = mean_end_state(trained.model.encoder, sentences).state
+    scorer = evaluation.WindowScorer(trained.model, start)
     with tqdm(unit=" tokens", delay=1, leave=False, disable=None) as bar:
         if options.carry_state:
             stream = WindowStream(

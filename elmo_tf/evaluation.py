@@ -2,7 +2,7 @@
 
 Two ways to read the text, and two figures:
 
-  evaluate_sentences   each sentence from the zero state, as an encoder meets it in use
+  evaluate_sentences   each sentence from the same state, as an encoder meets it in use
   evaluate_streams     the state carried over the sentences of each of some streams, as in training
 
 Either way a sentence of n tokens is n + 1 predictions in each direction: its tokens, and `</S>`
@@ -19,6 +19,7 @@ import tensorflow as tf
 from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.sentence_ends import repeat_state
 from elmo_tf.sorted_batches import score_sorted
 from elmo_tf.text.corpus import Window, WindowStream, sentence_windows
 from elmo_tf.text.vocabulary import Vocabulary
@@ -71,10 +72,12 @@ class WindowScorer:
 
     Args:
       model: the language model. What it learns later counts in later calls.
+      initial_state: the state of one row that texts start from, or None for zeros.
     """
 
-    def __init__(self, model: ElmoLanguageModel) -> None:
+    def __init__(self, model: ElmoLanguageModel, initial_state: BiLmState | None = None) -> None:
         self._model = model
+        self._initial_state = initial_state
         self._function = tf.function(
             self._losses, input_signature=window_signature(model), autograph=False
         )
@@ -85,9 +88,11 @@ class WindowScorer:
         losses, state = self._function(WindowTensors(tokens, *window[1:]), state)
         return losses.numpy(), state
 
-    def zero_state(self, batch: int) -> BiLmState:
+    def initial_state(self, batch: int) -> BiLmState:
         """The state before any text, for `batch` rows."""
-        return self._model.zero_state(batch)
+        if self._initial_state is None:
+            return self._model.zero_state(batch)
+        return repeat_state(self._initial_state, batch)
 
     def _losses(self, window: WindowTensors, state: BiLmState) -> tuple[tf.Tensor, BiLmState]:
         return self._model.exact_losses(spell_window(self._model, window), state)
@@ -123,7 +128,7 @@ def score_sentences(
     batch_size: int,
     progress: Progress | None = None,
 ) -> Iterator[np.ndarray]:
-    """Scores sentences, each from the zero state, and yields their losses in the same order.
+    """Scores sentences, each from the initial state, and yields their losses in the same order.
 
     A loss does not depend on the other sentences, save for the last bits of float32. Memory is
     bounded by `batch_size` and by the longest sentence's own tokens.
@@ -151,7 +156,7 @@ def score_batch(
 ) -> list[np.ndarray]:
     """The losses of some sentences, as `score_sentences` yields them, all in one batch."""
     num_steps = max(1, _MOST_PREDICTIONS // (2 * len(batch)))
-    state = scorer.zero_state(len(batch))
+    state = scorer.initial_state(len(batch))
     parts = []
     # A long sentence is read in several windows, so that memory does not grow with its length.
     for window in sentence_windows(batch, vocabulary, num_steps):
@@ -168,7 +173,7 @@ def evaluate_sentences(
     batch_size: int,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluates each sentence from the zero state: the same figure for every batch size.
+    """Evaluates each sentence from the initial state: the same figure for every batch size.
 
     Raises:
       InputError: there is no sentence, or a loss is not finite.
@@ -197,7 +202,7 @@ def evaluate_streams(
     def windows() -> Iterator[tuple[np.ndarray, int]]:
         state = None
         for window in iter(stream.next_window, None):
-            state = state or scorer.zero_state(len(window.lengths))
+            state = state or scorer.initial_state(len(window.lengths))
             losses, state = scorer(window, state)
             num_tokens = int(window.lengths.sum())
             if progress is not None:

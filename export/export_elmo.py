@@ -13,14 +13,23 @@ the model it holds options.json, a model card and, if there is one, the vocabula
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from elmo_tf import command_line
 from elmo_tf.errors import UsageError
+from elmo_tf.text import lines
+from elmo_tf.text.sentences import SentenceReader
+from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training import directory
 from elmo_tf.weights import sources
 from export import directories
+
+if TYPE_CHECKING:
+    from elmo_tf.encoder import ElmoEncoder
+    from elmo_tf.sentence_ends import StartState
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -54,6 +63,16 @@ flags.DEFINE_string(
     "Other words are computed as ever, and the results are the same. Needs --trainable=mix.",
     _FLAGS,
 )
+flags.DEFINE_string(
+    "initial_state_files",
+    None,
+    "Text, a sentence on each line, such as that of the training: files or globs, separated by "
+    "commas. Each row that the export is given then starts from the mean state of the language "
+    "model at the ends of these sentences, which is stored, instead of from zeros. "
+    "elmo-evaluate has the same flag, to see what it is worth.",
+    _FLAGS,
+)
+command_line.add_text_flags(_FLAGS, "that of the training run, otherwise whitespace and none")
 flags.DEFINE_bool(
     "overwrite",
     False,
@@ -90,6 +109,9 @@ def _run(options: flags.FlagValues) -> None:
     cached_words = []
     if options.cache_vocab_file is not None:
         cached_words = Vocabulary.from_file(options.cache_vocab_file).words
+    start_paths = []
+    if options.initial_state_files is not None:
+        start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
     from elmo_tf.weights import models
     from export import model_card, saved_model
@@ -104,11 +126,26 @@ def _run(options: flags.FlagValues) -> None:
         vocabulary_file=models.vocabulary_of(found),
         provenance=model_card.provenance_of(found),
         cached_words=cached_words,
+        start=_start_state(encoder, start_paths, found, options) if start_paths else None,
     )
     print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
     if options.archive:
         print(f"wrote {archive}: {directories.size_in_words(archive)}")
     print("\n" + _how_to_load(options.output_dir, encoder.config.lstm.projection_dim))
+
+
+def _start_state(
+    encoder: "ElmoEncoder", paths: list[str], found: sources.ModelFiles, options: flags.FlagValues
+) -> "StartState":
+    """The mean state at the ends of a text's sentences; the text is split as the training's was."""
+    from elmo_tf.sentence_ends import mean_end_state
+
+    tokenizer, normalize = options.tokenizer, options.normalize
+    if found.kind == sources.TRAINING:
+        training = directory.read_description(found.path)[1]
+        tokenizer, normalize = tokenizer or training.tokenizer, normalize or training.normalize
+    split = make_tokenizer(tokenizer or "whitespace", normalize or "none")
+    return mean_end_state(encoder, SentenceReader(paths, split, passes=1))
 
 
 def _check_apart(found: sources.ModelFiles, output_dir: str) -> None:

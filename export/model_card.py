@@ -136,6 +136,16 @@ def note_on_cached_words(embeddings: tf.Variable) -> str:
     )
 
 
+def note_on_start(num_sentences: int) -> str:
+    """What a user has to know of a stored start state."""
+    return (
+        "Each row starts not from zeros but from a state that is stored here: the mean of the "
+        f"language model's states at the ends of {num_sentences:,} sentences of a text, in both "
+        "directions. Whoever takes the weights out of this export (elmo_tf does, if it is given "
+        "the export as a model) starts from zeros again."
+    )
+
+
 def provenance_of(model: ModelFiles) -> list[str]:
     """Sentences about where a model came from. They name no file: paths are nobody's business."""
     if model.kind == sources.TRAINING:

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from elmo_tf.encoder import ElmoEncoder, Outputs
 from elmo_tf.errors import InputError
+from elmo_tf.sentence_ends import StartState
 from elmo_tf.weights.checkpoint import Variables
 from elmo_tf.weights.models import EXTRA_DIRECTORY, OPTIONS_FILE, VOCABULARY_FILE
 from export import directories, model_card
@@ -49,6 +50,7 @@ class ExportedElmo(tf.Module):
       encoder: where weights and computation come from.
       trainable: "mix" if a user's training may change the scalar mix only; "all" for every weight.
       cached_words: words whose embeddings are looked up and not computed; see `CachedWords`.
+      start: the state that each row starts from, or None for zeros.
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `weights.checkpoint`).
@@ -67,7 +69,11 @@ class ExportedElmo(tf.Module):
     trainable_variables: Sequence[tf.Variable] = ()
 
     def __init__(
-        self, encoder: ElmoEncoder, trainable: str = "mix", cached_words: Sequence[bytes] = ()
+        self,
+        encoder: ElmoEncoder,
+        trainable: str = "mix",
+        cached_words: Sequence[bytes] = (),
+        start: StartState | None = None,
     ) -> None:
         super().__init__(name="elmo")
         trains_layers = trainable == "all"
@@ -79,8 +85,15 @@ class ExportedElmo(tf.Module):
             self.variables.append(self.cached_words.embeddings)
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
+        self._start = start
         # A plain object, so that it is not saved, and with it neither is the encoder.
-        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words)
+        self._ways_in = WaysIn(
+            encoder,
+            self.model,
+            trains_layers,
+            self.cached_words,
+            None if start is None else start.state,
+        )
         self.tokens = self._ways_in.token_dict
         self.char_ids = self._ways_in.char_ids
         for training in (False, True):
@@ -94,8 +107,12 @@ class ExportedElmo(tf.Module):
     @property
     def notes(self) -> list[str]:
         """What is particular about this export, for the model card."""
-        cached = self.cached_words
-        return [] if cached is None else [model_card.note_on_cached_words(cached.embeddings)]
+        notes = []
+        if self.cached_words is not None:
+            notes.append(model_card.note_on_cached_words(self.cached_words.embeddings))
+        if self._start is not None:
+            notes.append(model_card.note_on_start(self._start.num_sentences))
+        return notes
 
     @property
     def named_signatures(self) -> dict[str, Any]:
@@ -134,6 +151,7 @@ def export(
     vocabulary_file: str | os.PathLike | None = None,
     provenance: Iterable[str] = (),
     cached_words: Sequence[bytes] = (),
+    start: StartState | None = None,
 ) -> None:
     """Writes an encoder as a SavedModel, whole or not at all.
 
@@ -150,6 +168,8 @@ def export(
       provenance: sentences for the model card, about where the weights come from.
       cached_words: words whose embeddings are stored and looked up, which text and tokens profit
         from. The results are the same.
+      start: the state that each row starts from, in all ways in; None for zeros. See
+        `sentence_ends.mean_end_state`.
 
     Raises:
       InputError: `trainable` is none of the two, or "all" with cached words; `output_dir` can't
@@ -163,7 +183,7 @@ def export(
     if archive:
         directories.check_archive_target(packed, overwrite)
     with directories.write_directory_atomically(output_dir, overwrite, is_saved_model) as folder:
-        module = ExportedElmo(encoder, trainable, cached_words)
+        module = ExportedElmo(encoder, trainable, cached_words, start)
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))

@@ -6,6 +6,8 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.encoder import ElmoEncoder, Outputs
+from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.sentence_ends import repeat_state
 from elmo_tf.text import boundaries
 from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.weights.checkpoint import Variables, named_variables
@@ -22,6 +24,7 @@ class WaysIn:
       variables: what it is done with, in place of the encoder's own, by the same names.
       trains_layers: whether a user may train more than the mix.
       cached_words: words whose embeddings are looked up, or None.
+      initial_state: the state of one row that all rows start from, or None for zeros.
     """
 
     TEXT = tf.TensorSpec([None], tf.string, "text")
@@ -34,11 +37,13 @@ class WaysIn:
         variables: Variables,
         trains_layers: bool,
         cached_words: CachedWords | None = None,
+        initial_state: BiLmState | None = None,
     ) -> None:
         self._encoder = encoder
         self._variables = variables
         self._trains_layers = trains_layers
         self._cached_words = cached_words
+        self._initial_state = initial_state
         max_characters = encoder.config.char_cnn.max_characters_per_token
         char_ids = tf.TensorSpec([None, None, max_characters], tf.int32, "char_ids")
 
@@ -95,7 +100,12 @@ class WaysIn:
             return self._encode(embeddings, lengths)
 
     def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:
-        layers, _ = self._encoder.compute_layers(embeddings, lengths, training=training)
+        initial_state = None
+        if self._initial_state is not None:
+            initial_state = repeat_state(self._initial_state, tf.shape(embeddings)[0])
+        layers, _ = self._encoder.compute_layers(
+            embeddings, lengths, initial_state, training=training
+        )
         if not self._trains_layers:
             # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a
             # step of the small size takes 3.6 times as long without this.

@@ -57,6 +57,14 @@ def test_carried_state_is_another_figure_over_the_same_tokens(folder, capfd):
     assert carried["perplexity"] != pytest.approx(alone["perplexity"], rel=1e-4)
 
 
+def test_initial_state_is_another_figure_for_every_batch_size(folder, capfd):
+    flags = ["--initial_state_files=[ab].txt"]
+    alone, first = run(capfd), run(capfd, *flags)
+    assert first["num_tokens"] == alone["num_tokens"]
+    assert first["forward_perplexity"] != pytest.approx(alone["forward_perplexity"], rel=1e-4)
+    assert run(capfd, *flags, "--batch_size=2") == pytest.approx(first, rel=1e-6)
+
+
 def test_blank_lines_and_line_ends_count_for_nothing(folder, capfd):
     assert run(capfd, heldout="odd.txt")["num_tokens"] == 4 + 2
     assert run(capfd, "--carry_state", heldout="odd.txt")["num_tokens"] == 4 + 2
@@ -76,6 +84,9 @@ def test_text_is_tokenized_as_the_run_was_unless_told(folder, capfd):
         (["--heldout_files=empty.txt"], 1, "--heldout_files: no sentence to evaluate"),
         (["--batch_size=0"], 2, "--batch_size=0: .*"),
         (["--model_dir=."], 1, r"\.: is not the directory of a training run: no training.json"),
+        (["--initial_state_files=none*"], 1, r"--initial_state_files: no file matches none\*"),
+        (["--initial_state_files=empty.txt"], 1, "--initial_state_files: no sentence in the text"),
+        (["--initial_state_files=a.txt", "--carry_state"], 2, "--initial_state_files: with .*"),
         (["--model_dir=new"], 1, "new: has no checkpoint yet"),
     ],
 )

@@ -38,7 +38,7 @@ def one_by_one(scorer, vocabulary):
     losses = []
     for sentence in SENTENCES:
         (window,) = corpus.sentence_windows([sentence], vocabulary, 100)
-        scored, _ = scorer(window, scorer.zero_state(1))
+        scored, _ = scorer(window, scorer.initial_state(1))
         losses.append(scored[:, 0])
     return losses
 
@@ -101,7 +101,7 @@ def test_streams_score_every_token_once_with_the_state_carried(
         if index.size:
             lengths = np.array([index.shape[2]], np.int32)
             long = corpus.Window(tokens, index.astype(np.int32), targets, lengths)
-            sums += scorer(long, scorer.zero_state(1))[0].sum(axis=(1, 2))
+            sums += scorer(long, scorer.initial_state(1))[0].sum(axis=(1, 2))
     expected = sums / NUM_TOKENS
     np.testing.assert_allclose([result.forward_loss, result.backward_loss], expected, rtol=1e-5)
 

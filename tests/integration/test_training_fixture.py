@@ -146,7 +146,7 @@ def losses_by_window(scorer, stream):
     """(losses summed over the window in each direction, tokens) of each window, state carried."""
     state, windows = None, []
     for window in iter(stream.next_window, None):
-        state = state or scorer.zero_state(len(window.lengths))
+        state = state or scorer.initial_state(len(window.lengths))
         losses, state = scorer(window, state)
         windows.append((losses.sum(axis=(1, 2), dtype=np.float64), int(window.lengths.sum())))
     return windows

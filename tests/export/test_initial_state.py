@@ -1,0 +1,146 @@
+"""An export whose rows start from a stored state: the encoder's outputs from that state."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import elmo_tf
+from elmo_tf.sentence_ends import mean_end_state, repeat_state
+from elmo_tf.text.tokens import split_line
+from export import export_elmo
+from tests.export.small import CONFIG, difference, make_encoder
+from tests.export.test_saved_model import private_texts
+
+LINES = ["the cat sat", "one", "", "größere \u00a0 words , and  more of them"]
+TEXT = tf.constant(["the  cat", "", "one two three four"])
+TOKENS = {
+    "tokens": tf.constant([["the", "cat", "x"], ["", "b", ""], ["", "", ""]]),
+    "sequence_len": tf.constant([2, 3, 0]),
+}
+WIDTH = CONFIG.char_cnn.max_characters_per_token
+IDS = tf.constant(elmo_tf.batch_to_ids([["the", "cat"], [], ["größeres"]], WIDTH))
+
+
+@pytest.fixture(scope="module")
+def folder(exported, tmp_path_factory):
+    """Two exports by the command: one with cached words, one in which everything is trainable."""
+    folder = tmp_path_factory.mktemp("warm")
+    (folder / "my_start.txt").write_text("\n".join(LINES))
+    (folder / "my_words.txt").write_bytes(b"<S>\n</S>\n<UNK>\nthe\ncat\n")
+    shared = [f"--model={exported}", f"--initial_state_files={folder / 'my_*art.txt'}"]
+    cached = f"--cache_vocab_file={folder / 'my_words.txt'}"
+    assert export_elmo.main([*shared, f"--output_dir={folder / 'mix'}", cached]) == 0
+    assert export_elmo.main([*shared, f"--output_dir={folder / 'all'}", "--trainable=all"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module", params=["mix", "all"])
+def warm(request, folder):
+    return tf.saved_model.load(str(folder / request.param))
+
+
+@pytest.fixture(scope="module")
+def encode(encoder):
+    """The encoder, from the mean state over `LINES`."""
+    start = mean_end_state(encoder, [split_line(line) for line in LINES])
+    assert start.num_sentences == 3
+
+    def encode(inputs, **kwargs):
+        return encoder(inputs, initial_state=repeat_state(start.state, inputs.shape[0]), **kwargs)
+
+    return encode
+
+
+def test_every_way_in(warm, encode, loaded):
+    text = encode(TEXT)
+    tokens = encode(TOKENS["tokens"], sequence_len=TOKENS["sequence_len"])
+    assert np.abs(text["lstm_outputs1"] - loaded(TEXT)["lstm_outputs1"]).max() > 1e-3
+    for training in (False, True):
+        assert difference(warm(TEXT, training=training), text) <= 1e-6
+    signatures = warm.signatures
+    for name in ("default", "serving_default", "serve"):
+        assert difference(signatures[name](text=TEXT), text) <= 1e-6
+    elmo = signatures["elmo"](text=TEXT)
+    assert difference(elmo, {name: text[name] for name in elmo}) <= 1e-6
+    assert difference(warm.tokens(TOKENS), tokens) <= 1e-6
+    assert difference(signatures["tokens"](**TOKENS), tokens) <= 1e-6
+    assert difference(warm.char_ids(IDS), encode(IDS)) <= 1e-6
+    assert difference(signatures["char_ids"](char_ids=IDS), encode(IDS)) <= 1e-6
+
+
+def test_pure_and_zero_at_padding(warm):
+    first, second = warm.tokens(TOKENS), warm.tokens(TOKENS)
+    assert difference(first, second) == 0.0
+    for row, length in enumerate([2, 3, 0]):
+        for name in ("word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"):
+            assert np.any(first[name][row, :length]) == (length > 0)
+            assert not np.any(first[name][row, length:])
+    assert not np.any(first["default"][2])
+    alone = warm(tf.constant(["the cat"]))["elmo"][0]
+    beside = warm(tf.constant(["the cat", "one two three"]))["elmo"][0, :2]
+    np.testing.assert_allclose(alone, beside, rtol=0, atol=1e-5)
+    nothing = warm(tf.constant([], tf.string))
+    assert nothing["elmo"].shape == (0, 0, 2 * CONFIG.lstm.projection_dim)
+
+
+def test_one_trace(warm):
+    assert len(warm.__call__.concrete_functions) == 2
+    assert len(warm.tokens.concrete_functions) == len(warm.char_ids.concrete_functions) == 1
+
+
+def test_a_session_gives_the_same(folder, encode):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder / "mix"))
+        signature = meta_graph.signature_def["default"]
+        feed = {signature.inputs["text"].name: TEXT.numpy()}
+        names = {name: tensor.name for name, tensor in signature.outputs.items()}
+        outputs = session.run(names, feed)
+    assert difference(outputs, encode(TEXT)) <= 1e-6
+
+
+def test_it_is_not_trained(warm, loaded):
+    state_like = [v.name for v in warm.variables if "state" in v.name]
+    assert state_like == []
+    assert {v.name for v in warm.variables} >= {v.name for v in loaded.variables}
+
+
+def test_card_and_privacy(folder):
+    for name in ("mix", "all"):
+        card = (folder / name / "assets.extra/README.md").read_text()
+        assert "a state that is stored here" in card
+        assert "at the ends of 3 sentences of a text" in card
+        for file in (folder / name).rglob("*"):
+            if file.is_file():
+                content = file.read_bytes()
+                private = [*private_texts(folder), "my_start", str(folder)]
+                assert [text for text in private if text.encode() in content] == [], file
+
+
+def test_text_is_split_as_the_user_says(exported, tmp_path, encode):
+    (tmp_path / "start.txt").write_text("\n".join(LINES))
+    flags = [f"--model={exported}", f"--output_dir={tmp_path / 'new'}"]
+    flags += [f"--initial_state_files={tmp_path / 'start.txt'}", "--normalize=nfkc"]
+    assert export_elmo.main(flags) == 0
+    model = tf.saved_model.load(str(tmp_path / "new"))
+    assert difference(model(TEXT), encode(TEXT)) > 1e-6  # the no-break space is one no longer
+
+
+def test_what_the_user_has_to_mend(exported, tmp_path, capsys):
+    (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "latin.txt").write_bytes(b"fine\nna\xefve\n")
+    flags = [f"--model={exported}", f"--output_dir={tmp_path / 'new'}"]
+    for value, message in (
+        (f"{tmp_path}/gone*", "--initial_state_files: no file matches"),
+        (f"{tmp_path}/blank.txt", "--initial_state_files: no sentence"),
+        (f"{tmp_path}/latin.txt", "latin.txt:2: is not UTF-8"),
+        ("", "--initial_state_files: no file given"),
+    ):
+        assert export_elmo.main([*flags, f"--initial_state_files={value}"]) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert message in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_encoder_is_left_alone(encoder):
+    assert difference(encoder(TEXT), make_encoder()(TEXT)) == 0.0
