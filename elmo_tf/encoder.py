@@ -293,7 +293,9 @@ class ElmoEncoder(keras.layers.Layer):
             training=training,
         )
         layers, state = layers if return_state else (layers, None)
-        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)[..., tf.newaxis]
+        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)
+        # Not [..., tf.newaxis], which the converter to LiteRT knows for numbers only.
+        is_real = tf.expand_dims(is_real, -1)
 
         def real(values: tf.Tensor) -> tf.Tensor:  # boundaries taken off, zeros at padding
             return tf.where(is_real, tf.cast(values[:, 1:-1], tf.float32), 0.0)

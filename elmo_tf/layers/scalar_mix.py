@@ -104,7 +104,7 @@ class ScalarMix(keras.layers.Layer):
             )
         is_real = _one_mask(mask)
         if is_real is not None:
-            is_real = tf.cast(is_real, tf.bool)[..., tf.newaxis]  # [batch, time, 1]
+            is_real = tf.expand_dims(tf.cast(is_real, tf.bool), -1)  # [batch, time, 1]
         if self.use_top_only:
             mixed = _real_values(layers[-1], is_real)
         else:

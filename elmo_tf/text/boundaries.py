@@ -45,7 +45,9 @@ def add_boundary_ids(
     """
     begin, end = tf.unstack(tf.constant(boundary_ids))
     is_real = tf.sequence_mask(lengths, tf.shape(token_ids)[1])  # [batch, max_tokens]
-    token_ids = tf.where(is_real[(..., *[tf.newaxis] * len(end.shape))], token_ids, end)
+    for _ in end.shape:
+        is_real = tf.expand_dims(is_real, -1)
+    token_ids = tf.where(is_real, token_ids, end)
     column = [tf.shape(token_ids)[0], 1, *end.shape]
     return tf.concat(
         [tf.broadcast_to(begin, column), token_ids, tf.broadcast_to(end, column)], axis=1
