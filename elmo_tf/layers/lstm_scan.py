@@ -98,17 +98,26 @@ def scan(
       hidden and cell state.
     """
     num_steps = tf.shape(gates)[0]
-    outputs = tf.TensorArray(gates.dtype, num_steps, element_shape=hidden.shape)
+    # What a tf.TensorArray is inside. That knows element shapes as far as they are static, and the
+    # converter to LiteRT takes a batch of -1 literally (TensorFlow's issue 38776).
+    element_shape = tf.shape(hidden)
+    outputs = tf.raw_ops.TensorListReserve(
+        element_shape=element_shape, num_elements=num_steps, element_dtype=gates.dtype
+    )
 
-    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.TensorArray) -> tuple:
+    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
         new_hidden, new_cell, _ = step(gates[time], hidden, cell, recurrence)
         if lengths is not None:
             is_real = (time < lengths)[tf.newaxis, :]  # [1, batch]
             new_hidden = tf.where(is_real, new_hidden, hidden)
             new_cell = tf.where(is_real, new_cell, cell)
-        return time + 1, new_hidden, new_cell, outputs.write(time, new_hidden)
+        outputs = tf.raw_ops.TensorListSetItem(input_handle=outputs, index=time, item=new_hidden)
+        return time + 1, new_hidden, new_cell, outputs
 
     _, hidden, cell, outputs = tf.while_loop(
         lambda time, *_: time < num_steps, body, (0, hidden, cell, outputs)
     )
-    return outputs.stack(), hidden, cell
+    outputs = tf.raw_ops.TensorListStack(
+        input_handle=outputs, element_shape=element_shape, element_dtype=gates.dtype
+    )
+    return outputs, hidden, cell
