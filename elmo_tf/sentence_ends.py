@@ -47,18 +47,19 @@ def mean_end_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> St
     Raises:
       InputError: there is no sentence with a token, or a state is not finite.
     """
-    totals: list[np.ndarray] = []
+    zeros = encoder.zero_state(1)
+    totals = [np.zeros(like.shape[1]) for like in tf.nest.flatten(zeros)]
     num_sentences = 0
     for sums, count in _sums_of_end_states(encoder, sentences):
-        totals = [total + part for total, part in zip(totals, sums, strict=True)] or sums
+        for total, part in zip(totals, sums, strict=True):
+            total += part
         num_sentences += count
     if not num_sentences:
         raise InputError("--initial_state_files: no sentence in the text")
     if not all(np.isfinite(total).all() for total in totals):
         raise InputError("the model's states are not finite; its weights are of no use")
-    zeros = encoder.zero_state(1)
     means = [
-        tf.constant(total[np.newaxis] / num_sentences, like.dtype)
+        tf.cast(total[np.newaxis] / num_sentences, like.dtype)
         for total, like in zip(totals, tf.nest.flatten(zeros), strict=True)
     ]
     return StartState(tf.nest.pack_sequence_as(zeros, means), num_sentences)

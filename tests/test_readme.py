@@ -51,8 +51,9 @@ def run_shell(code, project_dir):
     )
 
 
-def run_python(code, names):
+def run_python(code, names, sizes=None):
     """Runs a block, and compares what expressions give with the shapes in their comments."""
+    sizes = sizes or {"P": PROJECTION}
     lines = code.splitlines()
     num_compared = 0
     for statement in ast.parse(code).body:
@@ -60,7 +61,7 @@ def run_python(code, names):
         comment = SHAPE.search(lines[statement.end_lineno - 1])
         if isinstance(statement, ast.Expr) and comment:
             shape = list(np.shape(eval(piece, names)))
-            assert shape == eval(comment[1], {"P": PROJECTION}), piece
+            assert shape == eval(comment[1], sizes), piece
             num_compared += 1
         else:
             exec(piece, names)

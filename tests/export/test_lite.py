@@ -1,5 +1,7 @@
 """`char_ids` of an export on LiteRT, as docs/small_devices.md converts and calls it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +13,7 @@ from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.sentence_ends import StartState
 from export import saved_model
 from tests.export.small import difference
+from tests.test_readme import EXAMPLE, run_python
 
 # Kernels of 1024 numbers and more, which smaller ones are not quantized.
 CONFIG = ElmoConfig(
@@ -102,3 +105,17 @@ def test_int8_weights(path):
             cosines.extend(((ours * theirs).sum(axis=1) / np.maximum(norms, 1e-9))[:length])
     assert len(cosines) == 23
     assert 0.98 < min(cosines) < 0.999999  # quantized, but not beyond recognition
+
+
+def test_the_page_about_it(project_dir, tmp_path, monkeypatch):
+    """Its examples, on an export of the width that they speak of."""
+    wide = dataclasses.replace(CONFIG.char_cnn, max_characters_per_token=50)
+    saved_model.export(ElmoEncoder(ElmoConfig(wide, CONFIG.lstm), seed=3), tmp_path / "exported")
+    monkeypatch.chdir(tmp_path)
+    text = (project_dir / "docs/small_devices.md").read_text(encoding="utf-8")
+    names = {}
+    shapes = {"P": CONFIG.lstm.projection_dim}
+    assert sum(run_python(code, names, shapes) for _, code in EXAMPLE.findall(text)) == 2
+    sentences = [["The", "größeres", "x" * 60], [], ["", "\0"]]
+    expected = elmo_tf.batch_to_ids(sentences)
+    np.testing.assert_array_equal(names["character_ids"](sentences), expected)
