@@ -49,16 +49,16 @@ def test_mean_over_the_windows_of_training(model, batch_tokens, monkeypatch):
 
 def test_a_scorer_starts_each_sentence_from_it(model):
     start = mean_end_state(model.encoder, SENTENCES).state
-    scorer = WindowScorer(model, start)
+    scorer, plain = WindowScorer(model, start), WindowScorer(model)
     for batch_size in (1, 5):
         scored = score_sentences(scorer, SENTENCES[:5], VOCABULARY, batch_size)
         for sentence, losses in zip(SENTENCES, scored, strict=False):
             (window,) = sentence_windows([sentence], VOCABULARY, 100)
-            expected, _ = WindowScorer(model)(window, start)
+            expected, _ = plain(window, start)
             np.testing.assert_allclose(losses, expected[:, 0], rtol=1e-4, atol=1e-6)
     sentences = [sentence for sentence in SENTENCES if sentence]
     warm = evaluate_sentences(scorer, sentences, VOCABULARY, 4)
-    cold = evaluate_sentences(WindowScorer(model), sentences, VOCABULARY, 4)
+    cold = evaluate_sentences(plain, sentences, VOCABULARY, 4)
     assert warm.num_tokens == cold.num_tokens
     assert abs(warm.forward_loss - cold.forward_loss) > 1e-4
     assert abs(warm.backward_loss - cold.backward_loss) > 1e-4

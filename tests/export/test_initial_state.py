@@ -21,22 +21,23 @@ WIDTH = CONFIG.char_cnn.max_characters_per_token
 IDS = tf.constant(elmo_tf.batch_to_ids([["the", "cat"], [], ["größeres"]], WIDTH))
 
 
-@pytest.fixture(scope="module")
-def folder(exported, tmp_path_factory):
-    """Two exports by the command: one with cached words, one in which everything is trainable."""
+@pytest.fixture(scope="module", params=["mix", pytest.param("all", marks=pytest.mark.slow)])
+def path(request, exported, tmp_path_factory):
+    """Exports by the command: one with cached words, one in which everything is trainable."""
     folder = tmp_path_factory.mktemp("warm")
     (folder / "my_start.txt").write_text("\n".join(LINES))
     (folder / "my_words.txt").write_bytes(b"<S>\n</S>\n<UNK>\nthe\ncat\n")
-    shared = [f"--model={exported}", f"--initial_state_files={folder / 'my_*art.txt'}"]
-    cached = f"--cache_vocab_file={folder / 'my_words.txt'}"
-    assert export_elmo.main([*shared, f"--output_dir={folder / 'mix'}", cached]) == 0
-    assert export_elmo.main([*shared, f"--output_dir={folder / 'all'}", "--trainable=all"]) == 0
-    return folder
+    more = "--trainable=all"
+    if request.param == "mix":
+        more = f"--cache_vocab_file={folder / 'my_words.txt'}"
+    flags = [f"--model={exported}", f"--initial_state_files={folder / 'my_*art.txt'}", more]
+    assert export_elmo.main([*flags, f"--output_dir={folder / 'exported'}"]) == 0
+    return folder / "exported"
 
 
-@pytest.fixture(scope="module", params=["mix", "all"])
-def warm(request, folder):
-    return tf.saved_model.load(str(folder / request.param))
+@pytest.fixture(scope="module")
+def warm(path):
+    return tf.saved_model.load(str(path))
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +89,9 @@ def test_one_trace(warm):
     assert len(warm.tokens.concrete_functions) == len(warm.char_ids.concrete_functions) == 1
 
 
-def test_a_session_gives_the_same(folder, encode):
+def test_a_session_gives_the_same(path, encode):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder / "mix"))
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
         signature = meta_graph.signature_def["default"]
         feed = {signature.inputs["text"].name: TEXT.numpy()}
         names = {name: tensor.name for name, tensor in signature.outputs.items()}
@@ -104,18 +105,18 @@ def test_it_is_not_trained(warm, loaded):
     assert {v.name for v in warm.variables} >= {v.name for v in loaded.variables}
 
 
-def test_card_and_privacy(folder):
-    for name in ("mix", "all"):
-        card = (folder / name / "assets.extra/README.md").read_text()
-        assert "a state that is stored here" in card
-        assert "at the ends of 3 sentences of a text" in card
-        for file in (folder / name).rglob("*"):
-            if file.is_file():
-                content = file.read_bytes()
-                private = [*private_texts(folder), "my_start", str(folder)]
-                assert [text for text in private if text.encode() in content] == [], file
+def test_card_and_privacy(path):
+    card = (path / "assets.extra/README.md").read_text()
+    assert "a state that is stored here" in card
+    assert "at the ends of 3 sentences of a text" in card
+    private = [*private_texts(path), "my_start", str(path.parent)]
+    for file in path.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert [text for text in private if text.encode() in content] == [], file
 
 
+@pytest.mark.slow
 def test_text_is_split_as_the_user_says(exported, tmp_path, encode):
     (tmp_path / "start.txt").write_text("\n".join(LINES))
     flags = [f"--model={exported}", f"--output_dir={tmp_path / 'new'}"]

@@ -53,7 +53,10 @@ def random_start(encoder):
     return StartState(BiLmState(*state), num_sentences=7)
 
 
-@pytest.fixture(scope="module", params=["plain", "with cached words and a start"])
+@pytest.fixture(
+    scope="module",
+    params=["plain", pytest.param("with cached words and a start", marks=pytest.mark.slow)],
+)
 def path(request, tmp_path_factory):
     encoder = random_encoder()
     more = {}
@@ -71,15 +74,21 @@ def convert(path, quantize):
     return converter.convert()
 
 
+@pytest.fixture(scope="module")
+def whole(path):
+    """The model in float32."""
+    return convert(path, quantize=False)
+
+
 def inputs():
     for sentences in SENTENCES:
         yield elmo_tf.batch_to_ids(sentences, WIDTH)
 
 
-def test_float(path):
+def test_float(path, whole):
     """Equal outputs for every batch and length, by one model of LiteRT's own operations."""
     model = tf.saved_model.load(path)
-    interpreter = tf.lite.Interpreter(model_content=convert(path, quantize=False))
+    interpreter = tf.lite.Interpreter(model_content=whole)
     names = {operation["op_name"] for operation in interpreter._get_ops_details()}
     assert "WHILE" in names
     assert not {name for name in names if name.startswith("Flex")}
@@ -88,10 +97,10 @@ def test_float(path):
         assert difference(run(char_ids=ids), model.char_ids(tf.constant(ids))) <= 1e-5
 
 
-def test_int8_weights(path):
+def test_int8_weights(path, whole):
     """Close outputs of a smaller model."""
     model = tf.saved_model.load(path)
-    whole, small = (convert(path, quantize) for quantize in (False, True))
+    small = convert(path, quantize=True)
     assert len(small) < 0.7 * len(whole)
     run = tf.lite.Interpreter(model_content=small).get_signature_runner("char_ids")
     cosines = []
@@ -107,6 +116,7 @@ def test_int8_weights(path):
     assert 0.98 < min(cosines) < 0.999999  # quantized, but not beyond recognition
 
 
+@pytest.mark.slow
 def test_the_page_about_it(project_dir, tmp_path, monkeypatch):
     """Its examples, on an export of the width that they speak of."""
     wide = dataclasses.replace(CONFIG.char_cnn, max_characters_per_token=50)

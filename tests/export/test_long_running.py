@@ -7,17 +7,14 @@ import sys
 import pytest
 
 from export import saved_model
-from tests.export.small import make_encoder
 
 
-def run(project_dir, tmp_path, *flags):
-    """The figures of the benchmark, run in a process of its own on a small model."""
-    words = [b"<S>", b"</S>", b"a", b"b"]
-    saved_model.export(make_encoder(), tmp_path / "exported", cached_words=words)
+def run(project_dir, folder, exported, *flags):
+    """The figures of the benchmark, run in a process of its own."""
     program = project_dir / "benchmarks/long_running.py"
     finished = subprocess.run(
-        [sys.executable, program, f"--model={tmp_path / 'exported'}", "--json", *flags],
-        cwd=tmp_path,  # so that nothing but TensorFlow is at hand
+        [sys.executable, program, f"--model={exported}", "--json", *flags],
+        cwd=folder,  # so that nothing but TensorFlow is at hand
         capture_output=True,
         text=True,
     )
@@ -32,15 +29,16 @@ def check(figures, growth):
     assert figures["threads"]["largest difference"] <= 1e-6
 
 
-def test_some_calls(project_dir, tmp_path):
-    figures = run(project_dir, tmp_path, "--calls=300")
+def test_some_calls(project_dir, exported, tmp_path):
+    figures = run(project_dir, tmp_path, exported, "--calls=300", "--max-batch=4")
     assert figures["memory"]["calls"] == 300
     check(figures, growth=20)
-    assert max(figures["seconds"].values()) < 20
 
 
 @pytest.mark.slow
-def test_many_calls(project_dir, tmp_path):
-    figures = run(project_dir, tmp_path, "--calls=10000")
+def test_many_calls(project_dir, encoder, tmp_path):
+    words = [b"<S>", b"</S>", b"a", b"b"]
+    saved_model.export(encoder, tmp_path / "exported", cached_words=words)
+    figures = run(project_dir, tmp_path, tmp_path / "exported", "--calls=10000")
     assert figures["memory"]["calls"] == 10_000
     check(figures, growth=20)
