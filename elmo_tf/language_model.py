@@ -8,6 +8,7 @@ import tensorflow as tf
 from elmo_tf.config import ElmoConfig
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
+from elmo_tf.layers.dropout import RowsSeed
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.seeds import derive_seed
 
@@ -52,6 +53,9 @@ class ElmoLanguageModel(keras.layers.Layer):
       vocabulary_size: number of target classes.
       dropout: share of LSTM inputs and outputs set to zero in training.
       seed: integer that fixes the initial weights, or None.
+      precision: a dtype policy of Keras for the encoder. With "mixed_float16" or "mixed_bfloat16"
+        the products of its layers are in half precision; weights, states, softmax and losses are
+        float32 as ever.
 
     Reference:
       Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
@@ -63,10 +67,13 @@ class ElmoLanguageModel(keras.layers.Layer):
         vocabulary_size: int,
         dropout: float = 0.0,
         seed: int | None = None,
+        precision: str = "float32",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.encoder = ElmoEncoder(config, dropout=dropout, seed=seed, name="encoder")
+        self.encoder = ElmoEncoder(
+            config, dropout=dropout, seed=seed, name="encoder", dtype=precision
+        )
         self.softmax = SampledSoftmax(
             vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
         )
@@ -86,7 +93,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         state: BiLmState,
         negatives: Negatives | None = None,
         training: bool = False,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         """Losses of one window and the state after it.
 
@@ -95,7 +102,7 @@ class ElmoLanguageModel(keras.layers.Layer):
           state: the state each row starts from.
           negatives: classes for the sampled softmax; None means the full softmax.
           training: whether dropout is on.
-          dropout_seed: int32 `[2]`, needed where dropout is on.
+          dropout_seed: int32 `[2]`, or `RowsSeed`; needed where dropout is on.
 
         Returns:
           Negative log-likelihood in nats of each target, float32 `[2, batch, steps]`, zero past a
@@ -119,10 +126,11 @@ class ElmoLanguageModel(keras.layers.Layer):
         window: WindowTensors,
         state: BiLmState,
         training: bool = False,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
-        embeddings = self.encoder.token_layer(window.token_ids)  # [tokens, P]
+        # float32 again, since the gradient sums over all places of a token.
+        embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
         # Training windows are full, and then the cheaper gradient without lengths serves.
         lengths = None if training else window.lengths
         last_layers, states = [], {}
@@ -143,7 +151,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         window: WindowTensors,
         state: BiLmState,
         training: bool = False,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         outputs, state = self.window_outputs(window, state, training, dropout_seed)
         return tf.reshape(outputs, [-1, outputs.shape[-1]]), state  # [2 * batch * steps, P]

@@ -133,18 +133,21 @@ def _describe(run: "Run", trainer: "Trainer") -> str:
     begin = f"starting from {f'step {trainer.step:,}' if trainer.step else trainer.origin}"
     if trainer.is_complete:
         begin = trainer.ending
+    size = f"{training.batch_size} x {training.unroll_steps}"
+    if training.accumulation_steps > 1:
+        size = f"{training.accumulation_steps} x {size}"
     return (
         f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
         f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"
         f"{trainer.num_parameters:,} parameters, {softmax}\n"
-        f"{run.num_steps:,} steps of {training.batch_size} x {training.unroll_steps} tokens, "
+        f"{run.num_steps:,} steps of {size} tokens, "
         f"{run.steps_per_epoch:,} an epoch; {begin}"
     )
 
 
 def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
     from elmo_tf.training import directory
-    from elmo_tf.weights import sources
+    from elmo_tf.weights import models, sources
     from export import model_card, saved_model
 
     if not path:
@@ -152,8 +155,11 @@ def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
     if os.path.exists(os.path.expanduser(path)):  # only if the run was complete before
         print(f"{path} is there already and was left as it is")
         return
+    # In half precision it was only trained.
+    is_mixed = run.training.mixed_precision != "none"
+    encoder = models.load_encoder(run.directory) if is_mixed else trainer.model.encoder
     saved_model.export(
-        trainer.model.encoder,
+        encoder,
         path,
         vocabulary_file=os.path.join(run.directory, directory.VOCABULARY),
         provenance=model_card.provenance_of(sources.resolve_model(run.directory)),

@@ -7,7 +7,7 @@ from absl import flags
 
 from elmo_tf import command_line, config
 from elmo_tf.errors import InputError, UsageError
-from elmo_tf.training_config import OPTIMIZERS, SCHEDULES, TrainingConfig
+from elmo_tf.training_config import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingConfig
 
 DEFAULT_SIZE = "original"
 
@@ -53,6 +53,9 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
     integers = {
         "batch_size": "Streams of text read side by side, in each direction.",
         "unroll_steps": "Tokens of each stream in one step.",
+        "accumulation_steps": "Windows of --batch_size streams in one step: their gradients are "
+        "averaged for one update, in the memory that one of them takes. Streams, losses and "
+        "weights are those of a --batch_size so many times as large.",
         "num_epochs": "Passes over the text.",
         "max_steps": "Steps: the run ends after so many even if epochs are left.",
         "warmup_steps": "Steps over which the learning rate first rises from 0.",
@@ -91,6 +94,12 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
             SCHEDULES,
             "How the learning rate goes on after --warmup_steps. inverse_sqrt: with the inverse of "
             "the square root of the step.",
+        ),
+        "mixed_precision": (
+            PRECISIONS,
+            "Precision of the products in LSTMs and character CNN, for devices that are quicker at "
+            "half of it. Weights, states, clips, softmax and losses stay float32, and so do what "
+            "is exported and the figures of elmo-evaluate. float16 comes with loss scaling.",
         ),
     }
     defaults = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}

@@ -29,6 +29,7 @@ OPTIMIZERS: Mapping[str, float] = {
     "rmsprop": 0.001,
     "sgd": 0.01,
 }
+PRECISIONS = ("none", "float16", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 # Schedules that reach their end, and so must know where it is.
 DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
@@ -47,6 +48,8 @@ class TrainingConfig:
       unroll_steps: tokens of each stream in one step.
       num_epochs: passes over the training files.
       max_steps: the run also ends after so many steps; None for no such limit.
+      accumulation_steps: windows of `batch_size` streams for one step: each has its own streams,
+        and their gradients are averaged before the weights change.
       optimizer: a name in `OPTIMIZERS`.
       learning_rate: of the optimizer, the highest that the schedule reaches; None becomes the
         optimizer's default.
@@ -55,6 +58,8 @@ class TrainingConfig:
       decay_steps: the step at which "linear" and "cosine" reach 0; None becomes the number of
         steps that a run has when it is begun.
       initial_accumulator: what Adagrad's sums of squared gradients start from.
+      mixed_precision: "float16" or "bfloat16" computes the products of LSTMs and of the character
+        CNN in half precision; "none" all in float32.
       clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
         for no clip.
       dropout: share of values dropped at the input of each LSTM layer and at the output.
@@ -79,12 +84,14 @@ class TrainingConfig:
     unroll_steps: int = checks.field(20, checks.integer(minimum=1))
     num_epochs: int = checks.field(10, checks.integer(minimum=1))
     max_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
+    accumulation_steps: int = checks.field(1, checks.integer(minimum=1))
     optimizer: str = checks.field("adagrad", checks.one_of(*OPTIMIZERS))
     learning_rate: float | None = checks.field(None, _learning_rate)
     learning_rate_schedule: str = checks.field("constant", checks.one_of(*SCHEDULES))
     warmup_steps: int = checks.field(0, checks.integer(minimum=0))
     decay_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
     initial_accumulator: float = checks.field(1.0, checks.positive_number)
+    mixed_precision: str = checks.field("none", checks.one_of(*PRECISIONS))
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
     dropout: float = checks.field(0.1, checks.share)
     num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
@@ -112,6 +119,16 @@ class TrainingConfig:
                 f"decay_steps must be an integer > {self.warmup_steps} (warmup_steps), got "
                 f"{self.decay_steps}"
             )
+
+    @property
+    def num_streams(self) -> int:
+        """Streams that one step reads, in each direction."""
+        return self.batch_size * self.accumulation_steps
+
+    @property
+    def dtype_policy(self) -> str:
+        """The dtype policy of Keras that `mixed_precision` stands for."""
+        return "float32" if self.mixed_precision == "none" else f"mixed_{self.mixed_precision}"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "training.json") -> Self:

@@ -171,6 +171,21 @@ def test_mistakes_are_one_line(folder, capfd, flags, status, message):
     assert not os.path.exists("run/training.json")
 
 
+def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd, monkeypatch):
+    from elmo_tf.weights import models
+    from export import saved_model
+
+    exported = []
+    monkeypatch.setattr(saved_model, "export", lambda encoder, *_, **__: exported.append(encoder))
+    flags = ("--mixed_precision=bfloat16", "--accumulation_steps=2", "--max_steps=2")
+    assert begin(*flags, "--export_dir=exported") == 0
+    assert re.search(r"\n2 steps of 2 x 3 x 4 tokens, \d an epoch", capfd.readouterr().out)
+    (encoder,) = exported
+    assert encoder.dtype_policy.name == "float32"
+    text, expected = ["b1 c2 d3"], models.load_encoder("run")
+    np.testing.assert_array_equal(encoder(text)["elmo"], expected(text)["elmo"])
+
+
 def test_a_loss_that_is_not_finite_is_one_line(folder, capfd):
     flags = ("--learning_rate=1e30", "--initial_accumulator=1e-30", "--num_negative_samples=0")
     assert begin(*flags, "--steps_per_checkpoint=1") == 1

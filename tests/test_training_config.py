@@ -46,6 +46,8 @@ def test_training_keys_left_out_take_their_defaults():
         ({"learning_rate": 10**400}, "learning_rate must be a finite number > 0, got 1000"),
         ({"optimizer": "Adam"}, r"optimizer must be one of 'adagrad', .*, got 'Adam'"),
         ({"learning_rate_schedule": "exp"}, r"learning_rate_schedule must be one of .*, got 'exp'"),
+        ({"mixed_precision": "half"}, "mixed_precision must be one of 'none', 'float16', 'bf.*"),
+        ({"accumulation_steps": 0}, "accumulation_steps must be an integer >= 1, got 0"),
         ({"warmup_steps": -1}, "warmup_steps must be an integer >= 0, got -1"),
         (
             {"warmup_steps": 5, "decay_steps": 5},

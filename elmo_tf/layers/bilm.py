@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers.dropout import RowsSeed, seeded_dropout
 from elmo_tf.layers.lstm_scan import LstmState
 from elmo_tf.layers.projected_lstm import ProjectedLstm
 from elmo_tf.layers.seeds import derive_seed
@@ -69,7 +70,7 @@ class BiLm(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # each layer rounds what it has to
         if num_layers < 1:
             raise ValueError(f"BiLm: num_layers must be at least 1, got {num_layers}")
         if not 0.0 <= dropout < 1.0:
@@ -144,7 +145,7 @@ class BiLm(keras.layers.Layer):
         initial_state: tuple[LstmState, ...] | None = None,
         lengths: tf.Tensor | None = None,
         training: bool = False,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
         """Runs one stack over `inputs` in the order given; a language model's windows need this.
 
@@ -154,7 +155,7 @@ class BiLm(keras.layers.Layer):
           initial_state: one `LstmState` a layer, or None for zeros.
           lengths: int32 `[batch]`; where the returned state stops, or None for the last step.
           training: whether dropout is on (it needs `dropout_seed`).
-          dropout_seed: int32 `[2]`; the same seed gives the same masks.
+          dropout_seed: int32 `[2]`, or `RowsSeed`; the same seed gives the same masks.
 
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
@@ -184,15 +185,14 @@ class BiLm(keras.layers.Layer):
         direction: str,
         index: int,
         training: bool,
-        seed: tf.Tensor | None,
+        seed: tf.Tensor | RowsSeed | None,
     ) -> tf.Tensor:
         if not training or not self.dropout:
             return values
         if seed is None:
             raise ValueError("BiLm: dropout in training needs dropout_seed")
         salt = DIRECTIONS.index(direction) * (self.num_layers + 1) + index
-        seed = tf.random.experimental.stateless_fold_in(seed, salt)
-        return tf.nn.experimental.stateless_dropout(values, self.dropout, seed=seed)
+        return seeded_dropout(values, self.dropout, seed, salt)
 
     def _dropout_seed(self) -> tf.Tensor:
         # A fresh draw for callers that keep no seed of their own (Keras `fit`); the language

@@ -104,6 +104,7 @@ class CharCnn(keras.layers.Layer):
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_characters, self.embedding_dim),
+            autocast=False,  # so that its gradient, of many summands each row, is not in half
             initializer=keras.initializers.RandomUniform(
                 -1.0, 1.0, seed=derive_seed(self.seed, "embedding")
             ),
@@ -162,6 +163,7 @@ class CharCnn(keras.layers.Layer):
         """Character ids `[tokens, max_characters]` to filter outputs `[tokens, num_filters]`."""
         table = tf.pad(self.embedding, [[1, 0], [0, 0]])  # row 0, padding, is zeros
         embedded = tf.gather(table, token_ids)  # [tokens, max_characters, embedding_dim]
+        embedded = tf.cast(embedded, self.compute_dtype)
         windows = None if dense else distinct_windows(token_ids, self.filler_id)
         outputs = []
         for index in range(len(self.filters)):

@@ -163,14 +163,14 @@ def _steps_back(
             if factors.projection_clip is not None:
                 d_hidden *= factors.projection_clip[time]
             d_projected = d_projected.write(time, d_hidden)
-            d_hidden = tf.matmul(projection_t, d_hidden)  # [units, batch]
+            d_hidden = lstm_scan.product(projection_t, d_hidden)  # [units, batch]
         d_cell += d_hidden * factors.hidden_to_cell[time]
         if factors.cell_clip is not None:
             d_cell *= factors.cell_clip[time]
         d_gates_now = tf.concat([d_cell, d_cell, d_cell, d_hidden], axis=0)
         d_gates_now *= factors.to_gates[time]  # [4 * units, batch]
         d_gates = d_gates.write(time, d_gates_now)
-        d_hidden = tf.matmul(recurrent_t, d_gates_now)
+        d_hidden = lstm_scan.product(recurrent_t, d_gates_now)
         return time - 1, d_hidden, d_cell * factors.to_previous_cell[time], d_gates, d_projected
 
     _, d_hidden, d_cell, d_gates, d_projected = tf.while_loop(
@@ -190,10 +190,12 @@ def _of_inputs_and_weights(
 ) -> list[tf.Tensor]:
     """Gradients of inputs, input kernel, recurrent kernel, bias and, if there, projection."""
     d_bias = tf.reduce_sum(d_gates, axis=0)  # [4 * units, batch]
-    d_gates = _columns(d_gates)  # [4 * units, time * batch]
+    # In the precision of the kernels, as their gradients have to be.
+    d_gates = tf.cast(_columns(d_gates), input_kernel.dtype)  # [4 * units, time * batch]
     previous_outputs = tf.concat([hidden[tf.newaxis], saved.outputs[:-1]], axis=0)
     # Input and recurrent kernel see the same gradient: one product serves both.
     right = tf.concat([_columns(tf.transpose(inputs, [1, 2, 0])), _columns(previous_outputs)], 0)
+    right = tf.cast(right, input_kernel.dtype)
     both = tf.matmul(d_gates, right, transpose_b=True)  # [4 * units, input_dim + projection_dim]
     d_input_kernel, d_recurrent_kernel = tf.split(
         both, [inputs.shape[2], previous_outputs.shape[1]], axis=1
@@ -201,12 +203,14 @@ def _of_inputs_and_weights(
     d_inputs = tf.matmul(tf.transpose(input_kernel), d_gates)  # [input_dim, time * batch]
     batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
     d_inputs = tf.reshape(d_inputs, [inputs.shape[2], num_steps, batch])
-    d_inputs = tf.transpose(d_inputs, [2, 1, 0])  # [batch, time, input_dim]
+    d_inputs = tf.cast(tf.transpose(d_inputs, [2, 1, 0]), inputs.dtype)  # [batch, time, input_dim]
     gradients = [d_inputs, d_input_kernel, d_recurrent_kernel, d_bias]
     if d_projected is not None:
         output_gate = lstm_scan.activate(saved.gates, axis=1)[3]
         unprojected = _columns(output_gate * tf.tanh(saved.cells))  # [units, time * batch]
-        gradients.append(tf.matmul(_columns(d_projected), unprojected, transpose_b=True))
+        unprojected = tf.cast(unprojected, d_gates.dtype)
+        d_projected = tf.cast(_columns(d_projected), d_gates.dtype)
+        gradients.append(tf.matmul(d_projected, unprojected, transpose_b=True))
     return gradients
 
 

@@ -48,17 +48,25 @@ def activate(gates: tf.Tensor, axis: int = 0) -> tuple[tf.Tensor, tf.Tensor, tf.
     return tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
 
 
+def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """`kernel @ values`, computed in the precision of the kernel and given in that of the values.
+
+    They differ under a mixed precision policy, where products alone are in half precision.
+    """
+    return tf.cast(tf.matmul(kernel, tf.cast(values, kernel.dtype)), values.dtype)
+
+
 def step(
     gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One step: the input's part of the gates `[4 * units, batch]`, to (hidden, cell, gates)."""
     # One pass over the three; the bias is as wide as the batch since broadcasting is slower.
-    gates = tf.add_n([gates, tf.matmul(recurrence.recurrent_kernel, hidden), recurrence.bias])
+    gates = tf.add_n([gates, product(recurrence.recurrent_kernel, hidden), recurrence.bias])
     i, j, f, o = activate(gates)
     cell = _clip(f * cell + i * j, recurrence.cell_clip)  # [units, batch]
     hidden = o * tf.tanh(cell)
     if recurrence.projection_kernel is not None:
-        projected = tf.matmul(recurrence.projection_kernel, hidden)  # [projection_dim, batch]
+        projected = product(recurrence.projection_kernel, hidden)  # [projection_dim, batch]
         hidden = _clip(projected, recurrence.projection_clip)
     return hidden, cell, gates
 
@@ -72,7 +80,7 @@ def input_gates(inputs: tf.Tensor, input_kernel: tf.Tensor) -> tf.Tensor:
     """
     batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
     columns = tf.reshape(tf.transpose(inputs, [2, 1, 0]), [inputs.shape[2], -1])
-    gates = tf.matmul(input_kernel, columns)  # [4 * units, time * batch]
+    gates = product(input_kernel, columns)  # [4 * units, time * batch]
     gates = tf.reshape(gates, [input_kernel.shape[0], num_steps, batch])
     return tf.transpose(gates, [1, 0, 2])
 

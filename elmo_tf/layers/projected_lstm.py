@@ -29,6 +29,9 @@ class ProjectedLstm(keras.layers.Layer):
     They start as Glorot uniform draws over the joint matrix `[input_dim + projection_dim,
     4 * units]`, which is how bilm-tf's graph initialises them; the bias starts at zero.
 
+    Under a mixed precision policy the products with W, R and P are in half precision; gates, clips,
+    outputs and the state are in the precision of the weights, float32.
+
     Nothing is remembered between calls: pass the returned state back in to continue a sequence.
 
     Args:
@@ -66,7 +69,8 @@ class ProjectedLstm(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        # Without autocast, here and for the weights: the state is not to be rounded.
+        super().__init__(autocast=False, **kwargs)
         if units < 1:
             raise ValueError(f"ProjectedLstm: units must be at least 1, got {units}")
         if projection_dim is not None and not 1 <= projection_dim <= units:
@@ -96,17 +100,22 @@ class ProjectedLstm(keras.layers.Layer):
             seed = derive_seed(self.seed, name)
             return keras.initializers.RandomUniform(-limit, limit, seed=seed)
 
+        as_they_are = {"autocast": False}
         self.input_kernel = self.add_weight(
             name="input_kernel",
             shape=(4 * self.units, input_dim),
             initializer=uniform(limit, "input_kernel"),
+            **as_they_are,
         )
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel",
             shape=(4 * self.units, self.projection_dim),
             initializer=uniform(limit, "recurrent_kernel"),
+            **as_they_are,
         )
-        self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
+        self.bias = self.add_weight(
+            name="bias", shape=(4 * self.units,), initializer="zeros", **as_they_are
+        )
         projection_limit = (6.0 / (self.projection_dim + self.units)) ** 0.5
         self.projection_kernel = None
         if self.has_projection:
@@ -114,6 +123,7 @@ class ProjectedLstm(keras.layers.Layer):
                 name="projection_kernel",
                 shape=(self.projection_dim, self.units),
                 initializer=uniform(projection_limit, "projection_kernel"),
+                **as_they_are,
             )
 
     def call(
@@ -123,19 +133,20 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
+        inputs = tf.cast(inputs, self.variable_dtype)
         batch = tf.shape(inputs)[0]
         if initial_state is None:
             initial_state = self.zero_state(batch)
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
         bias = tf.convert_to_tensor(self.bias)[:, tf.newaxis]
         recurrence = lstm_scan.Recurrence(
-            tf.convert_to_tensor(self.recurrent_kernel),
+            self._kernel(self.recurrent_kernel),
             tf.broadcast_to(bias, [4 * self.units, batch]),
-            tf.convert_to_tensor(self.projection_kernel) if self.has_projection else None,
+            self._kernel(self.projection_kernel) if self.has_projection else None,
             self.cell_clip,
             self.projection_clip,
         )
-        input_kernel = tf.convert_to_tensor(self.input_kernel)
+        input_kernel = self._kernel(self.input_kernel)
         if training and lengths is None:
             results = lstm_gradient.scan_for_training(
                 inputs, hidden, cell, input_kernel, recurrence
@@ -147,9 +158,12 @@ class ProjectedLstm(keras.layers.Layer):
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
         return outputs, LstmState(tf.transpose(hidden), tf.transpose(cell))
 
+    def _kernel(self, weight: keras.Variable) -> tf.Tensor:
+        return tf.cast(tf.convert_to_tensor(weight), self.compute_dtype)
+
     def zero_state(self, batch: int | tf.Tensor) -> LstmState:
         """The state before the first step: zeros for `batch` rows."""
-        dtype = self.compute_dtype
+        dtype = self.variable_dtype
         return LstmState(
             tf.zeros([batch, self.projection_dim], dtype), tf.zeros([batch, self.units], dtype)
         )
@@ -164,7 +178,7 @@ class ProjectedLstm(keras.layers.Layer):
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 
         def tensor(*shape: int | None) -> keras.KerasTensor:
-            return keras.KerasTensor(shape, dtype=self.compute_dtype)
+            return keras.KerasTensor(shape, dtype=self.variable_dtype)
 
         state = LstmState(tensor(batch, self.projection_dim), tensor(batch, self.units))
         return tensor(batch, num_steps, self.projection_dim), state

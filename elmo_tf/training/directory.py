@@ -11,7 +11,6 @@
 `training.json` is written last: a directory that has it is a run, and complete.
 """
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,7 +22,8 @@ from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.training_config import DECAYING_SCHEDULES, TrainingConfig
+from elmo_tf.training.learning_rates import with_decay_steps
+from elmo_tf.training_config import TrainingConfig
 
 OPTIONS, TRAINING, VOCABULARY = "options.json", "training.json", "vocab.txt"
 
@@ -87,7 +87,7 @@ class Run(NamedTuple):
     @property
     def tokens_per_step(self) -> int:
         """Tokens of one step, each of which is predicted once in each direction."""
-        return self.training.batch_size * self.training.unroll_steps
+        return self.training.num_streams * self.training.unroll_steps
 
     @property
     def steps_per_epoch(self) -> int:
@@ -144,25 +144,12 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
         text,
         request.initial_weights,
     )
-    run = _with_decay_steps(run)
+    run = run._replace(training=with_decay_steps(training, run.num_steps))
     os.makedirs(run.directory, exist_ok=True)
     vocabulary.write(os.path.join(run.directory, VOCABULARY))
     config.write(os.path.join(run.directory, OPTIONS))
     _write_training(run)
     return run
-
-
-def _with_decay_steps(run: Run) -> Run:
-    """Fixes where a schedule ends, so that a run made longer later has the same rates so far."""
-    training = run.training
-    if training.decay_steps is None and training.learning_rate_schedule in DECAYING_SCHEDULES:
-        if run.num_steps <= training.warmup_steps:
-            raise InputError(
-                f"--warmup_steps must be below the steps of the run ({run.num_steps:,}) for the "
-                f"schedule {training.learning_rate_schedule}, got {training.warmup_steps:,}"
-            )
-        training = dataclasses.replace(training, decay_steps=run.num_steps)
-    return run._replace(training=training)
 
 
 def resume_run(request: Request) -> Run:

@@ -69,6 +69,18 @@ class HeldOut:
         """`step` and the perplexities of the best one."""
         return self._stored["best"]
 
+    def has_lost_patience(self, step: int) -> bool:
+        """Whether the run ends after so many steps since it no longer gets better."""
+        patience = self._run.training.patience
+        return patience is not None and self.num_worse(step) >= patience
+
+    def ending(self, step: int) -> str:
+        """Why it ends then, in words."""
+        return (
+            f"held-out perplexity was at its best at step {self.best['step']:,}, "
+            f"{self.num_worse(step)} evaluations ago (--patience={self._run.training.patience})"
+        )
+
     def num_worse(self, step: int) -> int:
         """How many evaluations after the best one gave no better figure, up to a step."""
         until = sorted((each["step"], each["perplexity"]) for each in self._stored["history"])
@@ -123,3 +135,11 @@ class HeldOut:
         for name in (directory.OPTIONS, directory.VOCABULARY, directory.TRAINING):
             with files.write_atomically(os.path.join(best, name)) as temporary:
                 shutil.copyfile(os.path.join(self._run.directory, name), temporary)
+
+
+def describe(evaluation: Evaluation) -> str:
+    """The figures in words."""
+    return (
+        f"held-out perplexity {evaluation.perplexity:,.2f} (forward "
+        f"{evaluation.forward_perplexity:,.2f}, backward {evaluation.backward_perplexity:,.2f})"
+    )

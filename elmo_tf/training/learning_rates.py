@@ -1,8 +1,30 @@
 """The learning rate of each step: up from 0 at first, then constant or down."""
 
+import dataclasses
 import math
 
-from elmo_tf.training_config import TrainingConfig
+from elmo_tf.errors import InputError
+from elmo_tf.training_config import DECAYING_SCHEDULES, TrainingConfig
+
+
+def with_decay_steps(config: TrainingConfig, num_steps: int) -> TrainingConfig:
+    """Fixes where a schedule ends, so that a run made longer later has the same rates so far.
+
+    Args:
+      config: of a run.
+      num_steps: of that run when it is begun.
+
+    Raises:
+      InputError: the run is over before the schedule can begin.
+    """
+    if config.decay_steps is not None or config.learning_rate_schedule not in DECAYING_SCHEDULES:
+        return config
+    if num_steps <= config.warmup_steps:
+        raise InputError(
+            f"--warmup_steps must be below the steps of the run ({num_steps:,}) for the schedule "
+            f"{config.learning_rate_schedule}, got {config.warmup_steps:,}"
+        )
+    return dataclasses.replace(config, decay_steps=num_steps)
 
 
 def learning_rate_of_step(config: TrainingConfig, step: int) -> float:

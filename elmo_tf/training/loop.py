@@ -6,16 +6,16 @@ import time
 from typing import NamedTuple
 
 from elmo_tf.errors import InputError
-from elmo_tf.evaluation import Evaluation
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.training.checkpoints import Position, RunCheckpoints
 from elmo_tf.training.data import TrainingData, effective_negatives
 from elmo_tf.training.directory import Run
-from elmo_tf.training.heldout import HeldOut
+from elmo_tf.training.heldout import HeldOut, describe
 from elmo_tf.training.initial import read_initial_weights
 from elmo_tf.training.interrupts import StopSignals
 from elmo_tf.training.learning_rates import learning_rate_of_step
+from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import make_optimizer
 from elmo_tf.training.progress import Progress, Scalars
 from elmo_tf.training.step import StepResult, TrainStep
@@ -60,26 +60,35 @@ class Trainer:
         self._heldout = heldout
         self._num_negatives = effective_negatives(training, size)
         self.model = ElmoLanguageModel(
-            run.config, size, training.dropout, training.seed, name="language_model"
+            run.config,
+            size,
+            training.dropout,
+            training.seed,
+            training.dtype_policy,
+            name="language_model",
         )
         self._optimizer = make_optimizer(training)
+        is_scaled = training.mixed_precision == "float16"
+        self._loss_scale = LossScale(self._optimizer) if is_scaled else None
         self._step = TrainStep(
             self.model,
             self._optimizer,
-            training.batch_size,
+            training.num_streams,
             training.unroll_steps,
             self._num_negatives,
             training.clip_norm,
+            self._loss_scale,
+            training.accumulation_steps,
         )
         self._checkpoints = RunCheckpoints(
             run.directory,
             self.model,
             self._optimizer,
-            training.batch_size,
+            training.num_streams,
             training.num_checkpoints_kept,
         )
         self._stream = WindowStream(
-            run.reader(), run.vocabulary, training.batch_size, training.unroll_steps
+            run.reader(), run.vocabulary, training.num_streams, training.unroll_steps
         )
         self.origin = "random weights"  # what step 0 of the run starts from
         self._position = self._checkpoints.restore() or self._begin()
@@ -95,7 +104,7 @@ class Trainer:
             self.origin = (
                 f"{run.initial_weights}, {'softmax too' if has_softmax else 'new softmax'}"
             )
-        zeros = self.model.zero_state(run.training.batch_size)
+        zeros = self.model.zero_state(run.training.num_streams)
         return Position(0, zeros, self._stream.state())
 
     @property
@@ -120,21 +129,13 @@ class Trainer:
 
     @property
     def _has_lost_patience(self) -> bool:
-        patience = self._run.training.patience
-        if self._heldout is None or patience is None:
-            return False
-        return self._heldout.num_worse(self.step) >= patience
+        return self._heldout is not None and self._heldout.has_lost_patience(self.step)
 
     @property
     def ending(self) -> str:
         """Why the run is complete, in words."""
-        if self.step >= self._run.num_steps:
-            return "the run is complete"
-        return (
-            f"the run is complete: held-out perplexity was at its best at step "
-            f"{self._heldout.best['step']:,}, {self._heldout.num_worse(self.step)} evaluations ago "
-            f"(--patience={self._run.training.patience})"
-        )
+        why = f": {self._heldout.ending(self.step)}" if self.step < self._run.num_steps else ""
+        return f"the run is complete{why}"
 
     def train(self) -> Outcome:
         """Goes on to the end of the run, or until a signal asks to stop; saves either way.
@@ -176,6 +177,8 @@ class Trainer:
                 "tokens per second": progress.tokens_per_second,
                 "learning rate": self._learning_rate,
             }
+            if self._loss_scale is not None:
+                speed["loss scale"] = float(self._loss_scale.factor)
             scalars.step(self.step, result, speed)
             if self._is_save_due() or self.is_complete:
                 self._checkpoints.save(self._position)
@@ -231,7 +234,7 @@ class Trainer:
             evaluation,
             lambda directory: self._checkpoints.save_copy(directory, self._position),
         )
-        progress.say(f"step {self.step:,}: {_describe(evaluation)}{', the best' * is_best}")
+        progress.say(f"step {self.step:,}: {describe(evaluation)}{', the best' * is_best}")
         progress.resume_clock()
         scalars.write(
             self.step,
@@ -241,10 +244,3 @@ class Trainer:
                 "held-out loss/backward": evaluation.backward_loss,
             },
         )
-
-
-def _describe(evaluation: Evaluation) -> str:
-    return (
-        f"held-out perplexity {evaluation.perplexity:,.2f} (forward "
-        f"{evaluation.forward_perplexity:,.2f}, backward {evaluation.backward_perplexity:,.2f})"
-    )

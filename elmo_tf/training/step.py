@@ -7,6 +7,9 @@ import tensorflow as tf
 
 from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.layers.dropout import RowsSeed
+from elmo_tf.training.accumulation import accumulate
+from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import Gradient, fit_gradient
 
 
@@ -31,7 +34,8 @@ class StepResult(NamedTuple):
       forward_loss: mean over the window, nats per token; of the sampled softmax if there are
         negatives.
       backward_loss: the same of the other direction.
-      gradient_norm: of the gradient of `loss * unroll_steps`, before clipping.
+      gradient_norm: of the gradient of `loss * unroll_steps`, before clipping; 0 where the update
+        was left out since the scaled gradient overflowed (see `loss_scale`).
     """
 
     forward_loss: float
@@ -58,6 +62,9 @@ class TrainStep:
       unroll_steps: steps of a window.
       num_negatives: classes of the sampled softmax, 0 for the full softmax.
       clip_norm: limit of the gradient's norm, or None.
+      loss_scale: keeps the gradients of half precision from vanishing; None for no scaling.
+      accumulation_steps: parts that the rows are computed in, one after the other, for one update;
+        `batch_size` is a multiple of it. See `accumulation`.
     """
 
     def __init__(
@@ -68,8 +75,12 @@ class TrainStep:
         unroll_steps: int,
         num_negatives: int,
         clip_norm: float | None,
+        loss_scale: LossScale | None = None,
+        accumulation_steps: int = 1,
     ) -> None:
+        self._accumulation_steps = accumulation_steps
         self._model = model
+        self._loss_scale = loss_scale
         self._optimizer = optimizer
         self._unroll_steps = unroll_steps
         self._clip_norm = clip_norm
@@ -108,6 +119,43 @@ class TrainStep:
         dropout_seed: tf.Tensor,
         state: BiLmState,
     ) -> tuple[tf.Tensor, BiLmState]:
+        losses, gradients, state = self._gradients(window, negatives, dropout_seed, state)
+        gradients, norm = self._clip(gradients)
+        norm = self._update(gradients, norm)
+        return tf.stack([*tf.unstack(losses), norm]), state  # [3]
+
+    def _gradients(
+        self,
+        window: WindowTensors,
+        negatives: Negatives | tuple,
+        dropout_seed: tf.Tensor | RowsSeed,
+        state: BiLmState,
+    ) -> tuple[tf.Tensor, list[Gradient], BiLmState]:
+        """Mean losses `[2]` of some rows, their gradients with each index once, the next state."""
+
+        def of_window(window: WindowTensors, seed: tf.Tensor | RowsSeed, state: BiLmState) -> Any:
+            return self._gradients_at_once(window, negatives, seed, state)
+
+        if self._accumulation_steps == 1:
+            losses, gradients, state = of_window(window, dropout_seed, state)
+        else:
+            if not isinstance(dropout_seed, RowsSeed):
+                dropout_seed = RowsSeed(
+                    dropout_seed, tf.constant(0), tf.constant(window.lengths.shape[0])
+                )
+            shapes = [variable.shape for variable in self._variables]
+            losses, gradients, state = accumulate(
+                of_window, shapes, window, dropout_seed, state, self._accumulation_steps
+            )
+        return losses, [sum_duplicates(gradient) for gradient in gradients], state
+
+    def _gradients_at_once(
+        self,
+        window: WindowTensors,
+        negatives: Negatives | tuple,
+        dropout_seed: tf.Tensor | RowsSeed,
+        state: BiLmState,
+    ) -> tuple[tf.Tensor, list[Gradient], BiLmState]:
         with tf.GradientTape() as tape:
             losses, state = self._model(
                 window,
@@ -118,14 +166,36 @@ class TrainStep:
             )
             losses = tf.reduce_mean(losses, axis=[1, 2])  # [2], forward and backward
             objective = tf.reduce_mean(losses) * self._unroll_steps
+            if self._loss_scale is not None:
+                objective *= self._loss_scale.factor
         gradients = tape.gradient(objective, [variable.value for variable in self._variables])
-        gradients = [sum_duplicates(gradient) for gradient in gradients]
+        if self._loss_scale is not None:
+            inverse = 1.0 / self._loss_scale.factor
+            gradients = [tf.math.scalar_mul(inverse, gradient) for gradient in gradients]
+        return losses, gradients, state
+
+    def _clip(self, gradients: list[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
+        """Gradients no longer than `clip_norm`, fit for the optimizer, and how long they were."""
         norm = tf.linalg.global_norm(gradients)
         if self._clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
-        gradients = [fit_gradient(self._optimizer, gradient) for gradient in gradients]
-        self._optimizer.apply(gradients, self._variables)
-        return tf.stack([*tf.unstack(losses), norm]), state  # [3]
+        return [fit_gradient(self._optimizer, gradient) for gradient in gradients], norm
+
+    def _update(self, gradients: list[Gradient], norm: tf.Tensor) -> tf.Tensor:
+        """Updates the weights if the gradients are finite; returns the norm to report."""
+
+        def apply() -> tf.Tensor:
+            self._optimizer.apply(gradients, self._variables)
+            return norm
+
+        if self._loss_scale is None:
+            return apply()
+        # A gradient that overflows without scaling is reported as it is.
+        skipped = tf.where(self._loss_scale.factor > 1.0, 0.0, norm)
+        is_finite = tf.math.is_finite(norm)
+        norm = tf.cond(is_finite, apply, lambda: skipped)
+        self._loss_scale.update(is_finite)
+        return norm
 
 
 def sum_duplicates(gradient: Gradient) -> Gradient:

@@ -38,8 +38,14 @@ def numpy_lstm(layer, inputs, hidden, cell):
     return np.stack(outputs, axis=1), hidden, cell
 
 
-def make(projection_dim=PROJECTION_DIM, cell_clip=None, projection_clip=None, input_dim=INPUT_DIM):
-    layer = ProjectedLstm(UNITS, projection_dim, cell_clip, projection_clip, seed=3)
+def make(
+    projection_dim=PROJECTION_DIM,
+    cell_clip=None,
+    projection_clip=None,
+    input_dim=INPUT_DIM,
+    dtype="float32",
+):
+    layer = ProjectedLstm(UNITS, projection_dim, cell_clip, projection_clip, seed=3, dtype=dtype)
     layer.build((None, None, input_dim))
     rng = np.random.default_rng(5)
     for variable in layer.weights:  # larger than at the start, so that clips and gates matter
@@ -198,3 +204,46 @@ def test_checkpoint_holds_every_variable(tmp_path):
 def test_errors_name_the_argument(arguments, message):
     with pytest.raises(ValueError, match=message):
         ProjectedLstm(**arguments)
+
+
+@pytest.mark.parametrize(("policy", "error"), [("mixed_float16", 0.005), ("mixed_bfloat16", 0.04)])
+@pytest.mark.parametrize("projection_dim", [PROJECTION_DIM, None])
+def test_mixed_precision_rounds_products_and_nothing_else(policy, error, projection_dim):
+    """Values, state and gradients, in training and not, near those of float32 and in float32."""
+
+    def run(dtype, training):
+        layer = make(projection_dim, 0.8, 0.9, dtype=dtype)
+        inputs = tf.constant(draw(BATCH, TIME, INPUT_DIM))
+        # 1 / 3 has no place in half precision, so a state that passes through it is noticed.
+        state = LstmState(
+            tf.fill([BATCH, layer.projection_dim], 1 / 3), tf.fill([BATCH, UNITS], 1 / 3)
+        )
+        weights = [variable.value for variable in layer.weights]
+        with tf.GradientTape() as tape:
+            tape.watch([inputs, *state])
+            outputs, last = layer(inputs, initial_state=state, training=training)
+            loss = tf.reduce_sum(outputs * outputs) + tf.reduce_sum(last.cell)
+        gradients = tape.gradient(loss, [inputs, *state, *weights])
+        assert {v.dtype for v in layer.weights} == {"float32"}
+        return [outputs, *last], gradients
+
+    for training in (True, False):
+        results, gradients = run(policy, training)
+        expected, expected_gradients = run("float32", training)
+        for ours, theirs in zip(results + gradients, expected + expected_gradients, strict=True):
+            assert ours.dtype == tf.float32
+            size = np.abs(theirs).max()
+            assert 0 < np.abs(ours - theirs).max() < error * size
+        cell = results[2].numpy()
+        rounded = tf.cast(tf.cast(cell, policy.removeprefix("mixed_")), tf.float32)
+        assert (rounded.numpy() != cell).any()
+    assert np.abs(results[2]).max() == np.float32(0.8), "the clip was never reached"
+
+
+def test_the_state_is_not_rounded_on_its_way_in():
+    layer = make(dtype="mixed_bfloat16")
+    layer.bias.assign(np.repeat([-50.0, 0.0, 50.0, 0.0], UNITS))  # keeps the cell as it is
+    cell = tf.fill([BATCH, UNITS], 1 / 3)
+    state = LstmState(tf.zeros([BATCH, PROJECTION_DIM]), cell)
+    _, last = layer(tf.zeros([BATCH, 2, INPUT_DIM]), initial_state=state)
+    np.testing.assert_array_equal(last.cell, cell)

@@ -65,18 +65,21 @@ def assert_equal(one, two):
 ADAPTED = {"optimizer": "adafactor", "learning_rate_schedule": "cosine", "decay_steps": 12}
 
 
+ACCUMULATED = {"accumulation_steps": 2, "mixed_precision": "float16", "num_epochs": 4}
+
+
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "stops"),
     [
-        {},
-        {"num_negative_samples": 0, "shuffle_buffer": 0},
-        {**ADAPTED, "warmup_steps": 3},
+        ({}, (1, 2, 7)),
+        ({"num_negative_samples": 0, "shuffle_buffer": 0}, (1, 2, 7)),
+        ({**ADAPTED, **ACCUMULATED, "warmup_steps": 3}, (5,)),
     ],
 )
-def test_resumed_at_several_steps_equals_unbroken_bit_for_bit(folder, settings):
+def test_resumed_at_several_steps_equals_unbroken_bit_for_bit(folder, settings, stops):
     losses, final = train(folder, "unbroken", **settings)
     resumed = []
-    for max_steps in (1, 2, 7, None):
+    for max_steps in (*stops, None):
         part, _ = train(folder, "resumed", **settings, max_steps=max_steps)
         resumed += part
     assert len(losses) > 12
@@ -126,6 +129,16 @@ def test_checkpoints_by_the_clock(folder, monkeypatch):
     started.train()
     names = [os.path.basename(path) for path in checkpoint.checkpoints_in(folder / "run")]
     assert names == [f"ckpt-{step}" for step in (tiny.NUM_TOKENS // 12, 6, 3)]
+
+
+def test_windows_that_are_accumulated_are_one_larger_window(folder):
+    settings = {"dropout": 0.0, "num_epochs": 3, "num_negative_samples": 0}
+    whole, weights_of_whole = train(folder, "whole", batch_size=6, **settings)
+    parts, weights_of_parts = train(folder, "parts", batch_size=2, accumulation_steps=3, **settings)
+    assert len(whole) == 3 * (tiny.NUM_TOKENS // 24)
+    np.testing.assert_allclose(parts, whole, rtol=1e-5)
+    for name, array in weights_of_whole.items():
+        np.testing.assert_allclose(weights_of_parts[name], array, atol=1e-5, err_msg=name)
 
 
 def test_same_seed_same_losses(folder):

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import Batch, TrainStep, sum_duplicates
 from tests.training.tiny import CONFIG
 
@@ -24,10 +25,10 @@ def make_batch(num_words=6, negatives=True, seed=0, dropout_seed=(1, 2)):
     return Batch(window, drawn, tf.constant(dropout_seed))
 
 
-def make_step(optimizer=None, clip_norm=None, negatives=NEGATIVES, dropout=0.0):
+def make_step(optimizer=None, clip_norm=None, negatives=NEGATIVES, dropout=0.0, **options):
     model = ElmoLanguageModel(CONFIG, SIZE, dropout=dropout, seed=3)
     optimizer = optimizer or keras.optimizers.SGD(0.5)
-    return model, TrainStep(model, optimizer, BATCH, STEPS, negatives, clip_norm)
+    return model, TrainStep(model, optimizer, BATCH, STEPS, negatives, clip_norm, **options)
 
 
 def values(model):
@@ -117,6 +118,43 @@ def test_a_step_learns():
     batch, state = make_batch(), model.zero_state(BATCH)
     losses = [step(batch, state)[0].loss for _ in range(10)]
     assert losses[-1] < 0.9 * losses[0]
+
+
+def test_parts_are_the_same_as_the_whole():
+    """Three windows of a row each against one of three rows, with the clip and with dropout."""
+    runs = []
+    for accumulation_steps in (1, BATCH):
+        model, step = make_step(
+            Adagrad(),
+            clip_norm=1.0,
+            dropout=0.3,
+            accumulation_steps=accumulation_steps,
+        )
+        state, results = model.zero_state(BATCH), []
+        for seed in range(4):
+            result, state = step(make_batch(seed=seed), state)
+            results.append(result)
+        runs.append((results, tf.nest.flatten(state), values(model)))
+    whole, parts = runs
+    assert min(result.gradient_norm for result in whole[0]) > 1.0
+    for one, two in zip(tf.nest.flatten(whole), tf.nest.flatten(parts), strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
+
+
+def test_parts_keep_rows_of_the_softmax_and_not_all_of_it():
+    model, step = make_step(accumulation_steps=BATCH)
+    batch = make_batch()
+
+    @tf.function(autograph=False)
+    def rows():
+        arguments = batch.window, batch.negatives, batch.dropout_seed, model.zero_state(BATCH)
+        gradients = step._gradients(*arguments)[1]
+        return [each.indices for each in gradients if isinstance(each, tf.IndexedSlices)]
+
+    ids = {*batch.window.targets.numpy().flat, *batch.negatives.ids.numpy()}
+    assert len(ids) < SIZE
+    kernel, bias = rows()
+    assert sorted(kernel.numpy()) == sorted(bias.numpy()) == sorted(ids)
 
 
 def test_duplicate_rows_are_summed():
