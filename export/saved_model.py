@@ -23,9 +23,15 @@ import tensorflow as tf
 
 from elmo_tf.encoder import ElmoEncoder, Outputs
 from elmo_tf.errors import InputError
+from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.sentence_ends import StartState
 from elmo_tf.weights.checkpoint import Variables
-from elmo_tf.weights.models import EXTRA_DIRECTORY, OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.weights.models import (
+    EXTRA_DIRECTORY,
+    INITIAL_STATE,
+    OPTIONS_FILE,
+    VOCABULARY_FILE,
+)
 from export import directories, model_card
 from export.cached_words import CachedWords
 from export.directories import is_saved_model
@@ -54,7 +60,8 @@ class ExportedElmo(tf.Module):
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `weights.checkpoint`).
-      variables: the same as a list; behind them the embeddings of cached words, if there are any.
+      variables: the same as a list; behind them, if there are any, the embeddings of cached words
+        and the start state. Neither is trainable.
       trainable_variables: those that training may change.
       regularization_losses: functions without arguments; their sum belongs into a user's loss.
       tokens: function of a dict of `tokens`, string `[batch, max_tokens]`, and `sequence_len`,
@@ -85,15 +92,13 @@ class ExportedElmo(tf.Module):
             self.variables.append(self.cached_words.embeddings)
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
-        self._start = start
+        self._start, initial_state = start, None
+        if start is not None:
+            self.initial_state = _state_variables(start.state)
+            self.variables.extend(self.initial_state.values())
+            initial_state = tf.nest.pack_sequence_as(start.state, list(self.initial_state.values()))
         # A plain object, so that it is not saved, and with it neither is the encoder.
-        self._ways_in = WaysIn(
-            encoder,
-            self.model,
-            trains_layers,
-            self.cached_words,
-            None if start is None else start.state,
-        )
+        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, initial_state)
         self.tokens = self._ways_in.token_dict
         self.char_ids = self._ways_in.char_ids
         for training in (False, True):
@@ -126,6 +131,23 @@ class ExportedElmo(tf.Module):
             "serving_default": ways_in.text,
             "serve": ways_in.text,
         }
+
+
+def _state_variables(state: BiLmState) -> Variables:
+    """The start state by name, such as "forward_0.hidden".
+
+    Constants would do, but variables are found in the checkpoint by whoever reads it as a model.
+    """
+    names = [
+        f"{way}_{index}.{part}"
+        for way, layers in state._asdict().items()
+        for index, layer in enumerate(layers)
+        for part in layer._fields
+    ]
+    return {
+        name: tf.Variable(value, trainable=False, name=f"{INITIAL_STATE}.{name}".replace(".", "/"))
+        for name, value in zip(names, tf.nest.flatten(state), strict=True)
+    }
 
 
 def _regularization_losses(encoder: ElmoEncoder, variables: Variables) -> list:

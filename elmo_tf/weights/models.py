@@ -8,6 +8,7 @@
 `sources` says how the kinds are told apart.
 """
 
+import logging
 import os
 from typing import Any
 
@@ -22,7 +23,10 @@ from elmo_tf.weights.sources import ModelFiles
 EXTRA_DIRECTORY = "assets.extra"
 OPTIONS_FILE = "options.json"
 VOCABULARY_FILE = "vocab.txt"
+# The dictionary of a SavedModel's checkpoint that holds the state its sentences start from.
+INITIAL_STATE = "initial_state"
 
+_logger = logging.getLogger(__name__)
 _VARIABLES = os.path.join("variables", "variables")
 _SOFTMAX = "softmax."
 
@@ -72,7 +76,13 @@ def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
             f"it has no {EXTRA_DIRECTORY}/{OPTIONS_FILE}"
         )
     encoder = ElmoEncoder(ElmoConfig.from_file(options), **kwargs)
-    return _assign(encoder, CheckpointReader(os.path.join(found.path, _VARIABLES)))
+    reader = CheckpointReader(os.path.join(found.path, _VARIABLES))
+    if reader.shapes(INITIAL_STATE):
+        _logger.warning(
+            "%s: starts sentences from a state of its own; read as a model it starts from zeros",
+            found.path,
+        )
+    return _assign(encoder, reader)
 
 
 def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:

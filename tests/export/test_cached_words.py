@@ -37,13 +37,12 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def path(encoder, tmp_path_factory):
+def path(exported, tmp_path_factory):
     """An export by the command, so that nothing but the vocabulary file says what is cached."""
     folder = tmp_path_factory.mktemp("cached")
     (folder / "my_words.txt").write_bytes(b"\n".join(CACHED))
-    saved_model.export(encoder, folder / "plain")  # brings the mix along, as published files don't
     arguments = {
-        "model": folder / "plain",
+        "model": exported,
         "output_dir": folder / "exported",
         "cache_vocab_file": folder / "my_words.txt",
         "archive": True,

@@ -7,6 +7,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf.sentence_ends import mean_end_state, repeat_state
 from elmo_tf.text.tokens import split_line
+from elmo_tf.weights.models import load_encoder
 from export import export_elmo
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.export.test_saved_model import private_texts
@@ -18,6 +19,7 @@ TOKENS = {
     "sequence_len": tf.constant([2, 3, 0]),
 }
 WIDTH = CONFIG.char_cnn.max_characters_per_token
+LAYERS = ("forward_0", "forward_1", "backward_0", "backward_1")
 IDS = tf.constant(elmo_tf.batch_to_ids([["the", "cat"], [], ["größeres"]], WIDTH))
 
 
@@ -99,10 +101,20 @@ def test_a_session_gives_the_same(path, encode):
     assert difference(outputs, encode(TEXT)) <= 1e-6
 
 
-def test_it_is_not_trained(warm, loaded):
-    state_like = [v.name for v in warm.variables if "state" in v.name]
-    assert state_like == []
-    assert {v.name for v in warm.variables} >= {v.name for v in loaded.variables}
+def test_variables(warm, loaded):
+    names = {variable.name for variable in warm.variables}
+    assert len(names) == len(warm.variables)
+    parts = [f"{layer}/{part}" for layer in LAYERS for part in ("hidden", "cell")]
+    assert {name for name in names if "state" in name} == {f"initial_state/{p}:0" for p in parts}
+    assert names >= {variable.name for variable in loaded.variables}
+    assert not [v.name for v in warm.trainable_variables if "state" in v.name]
+
+
+def test_read_as_a_model_it_starts_from_zeros_and_says_so(path, encoder, caplog):
+    again = load_encoder(path)
+    assert difference(again(TEXT), encoder(TEXT)) == 0.0
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{path}: starts sentences from a state of its own")
 
 
 def test_card_and_privacy(path):
