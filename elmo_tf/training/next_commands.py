@@ -5,6 +5,7 @@ import itertools
 import os
 import shlex
 
+from elmo_tf.text import lines
 from elmo_tf.training.directory import Run
 from elmo_tf.training.heldout import BEST
 from elmo_tf.training.loop import LOGS
@@ -18,16 +19,17 @@ def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -
       heldout_files: as the user gave them: files or globs, separated by commas.
       export_dir: where the model is exported to already, or None.
     """
-    model = os.path.join(run.directory, BEST) if heldout_files else run.directory
-    commands = []
+    model, text_file, commands = run.directory, run.text_files[0], []
     if heldout_files:
+        model = os.path.join(model, BEST)
+        text_file, *_ = lines.expand_globs(heldout_files, "--heldout_files")
         commands.append(_python("elmo_tf.evaluate", model_dir=model, heldout_files=heldout_files))
     text = {"tokenizer": run.training.tokenizer, "normalize": run.training.normalize}
     commands.append(
         _python(
             "elmo_tf.embed",
             model=model,
-            input_file=run.text_files[0],
+            input_file=text_file,
             output_file=_free("vectors", ".hdf5"),
             **{name: value for name, value in text.items() if value not in ("whitespace", "none")},
         )

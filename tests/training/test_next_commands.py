@@ -16,13 +16,15 @@ def test_names_are_quoted_and_free_and_text_is_split_as_in_training(tmp_path, mo
     monkeypatch.chdir(tiny.write_files(tmp_path))
     run = tiny.open_run(tmp_path, "a run", tokenizer="unicode_script", normalize="nfc")
     (tmp_path / "exported").mkdir()
+    (tmp_path / "held out").mkdir()
+    (tmp_path / "held out" / "c.txt").touch()
     (tmp_path / "vectors.hdf5").touch()
-    evaluate, embed, export, logs = commands(run, "held out/*.txt,b.txt", None)
+    evaluate, embed, export, logs = commands(run, "held out/*.txt", None)
     best = f"{tmp_path}/a run/best"
-    assert evaluate[3:] == [f"--model_dir={best}", "--heldout_files=held out/*.txt,b.txt"]
+    assert evaluate[3:] == [f"--model_dir={best}", "--heldout_files=held out/*.txt"]
     assert embed[3:] == [
         f"--model={best}",
-        f"--input_file={tmp_path}/a.txt",
+        "--input_file=held out/c.txt",
         "--output_file=vectors-2.hdf5",
         "--tokenizer=unicode_script",
         "--normalize=nfc",
