@@ -169,7 +169,7 @@ def check_fields(config: Any, section: str) -> None:
 
 
 def read_section(kind: type, options: Mapping[str, Any], section: str) -> Any:
-    """Builds the dataclass `kind` from one section of `options`, key by key.
+    """Builds the dataclass `kind` from one section of `options`, or "" for no section, key by key.
 
     Raises:
       InputError: a key is missing, or its value is not allowed; the message has the key in full.
@@ -177,7 +177,7 @@ def read_section(kind: type, options: Mapping[str, Any], section: str) -> Any:
     values = {}
     for item in dataclasses.fields(kind):
         rules = item.metadata
-        key = f"{section}.{rules['key']}"
+        key = f"{section}.{rules['key']}" if section else rules["key"]
         value = _look_up(options, key)
         if value is _REQUIRED or (value is None and rules["null_is_absent"]):
             value = rules["absent"]

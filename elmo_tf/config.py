@@ -65,6 +65,26 @@ class CharCnnConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class WordInputConfig:
+    """A table of word vectors in the place of the character CNN, as bilm-tf has it.
+
+    Attributes:
+      vocabulary_size: words of the vocabulary, each a row of the table; None while it is open.
+      share_softmax: whether the table is the kernel of the softmax too.
+    """
+
+    vocabulary_size: int | None = checks.field(
+        None, checks.optional(checks.integer(minimum=1)), "n_tokens_vocab", absent=None
+    )
+    share_softmax: bool = checks.field(
+        False, checks.boolean, "share_embedding_softmax", absent=False, null_is_absent=True
+    )
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, "word_input.")
+
+
+@dataclasses.dataclass(frozen=True)
 class LstmConfig:
     """The two stacks of LSTM layers with projection (Sak et al., arXiv:1402.1128).
 
@@ -107,16 +127,26 @@ class LstmConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ElmoConfig:
-    """A whole biLM: everything `options.json` says of it."""
+    """A whole biLM: everything `options.json` says of it.
 
-    char_cnn: CharCnnConfig = CharCnnConfig()
+    Attributes:
+      char_cnn: how words are read by their characters; None with word input.
+      lstm: the language model.
+      word_input: how words are looked up in a table, or None.
+    """
+
+    char_cnn: CharCnnConfig | None = CharCnnConfig()
     lstm: LstmConfig = LstmConfig()
+    word_input: WordInputConfig | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("char_cnn", CharCnnConfig), ("lstm", LstmConfig)):
+        kinds: dict[str, type] = {"lstm": LstmConfig, "char_cnn": CharCnnConfig}
+        if self.word_input is not None:
+            kinds = {"lstm": LstmConfig, "char_cnn": type(None), "word_input": WordInputConfig}
+        for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise checks.refusal(name, f"a {kind.__name__}", getattr(self, name))
-        if self.char_cnn.num_filters < self.lstm.projection_dim:
+        if self.char_cnn and self.char_cnn.num_filters < self.lstm.projection_dim:
             raise InputError(
                 f"char_cnn.filters must hold at least {self.lstm.projection_dim} filters in all "
                 "(lstm.projection_dim; the published format only projects down), got "
@@ -141,7 +171,8 @@ class ElmoConfig:
     def from_options(cls, options: Mapping[str, Any], source: str = "options.json") -> Self:
         """Builds a configuration from parsed options, of inference or of training.
 
-        Keys that do not shape the model (`dropout`, `n_tokens_vocab`, ...) are left aside.
+        Options without `char_cnn` are those of a model with word input. Keys that do not shape the
+        model (`dropout`, `batch_size`, ...) are left aside.
 
         Args:
           options: the parsed JSON object.
@@ -153,19 +184,44 @@ class ElmoConfig:
         """
         try:
             _check_kind_of_model(checks.mapping(options, "the options"))
-            return cls(
-                checks.read_section(CharCnnConfig, options, "char_cnn"),
-                checks.read_section(LstmConfig, options, "lstm"),
-            )
+            lstm = checks.read_section(LstmConfig, options, "lstm")
+            if "char_cnn" in options:
+                return cls(checks.read_section(CharCnnConfig, options, "char_cnn"), lstm)
+            return cls(None, lstm, checks.read_section(WordInputConfig, options, ""))
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
         """The object to write as `options.json`; bilm-tf and AllenNLP read it unchanged."""
+        lstm = checks.write_section(self.lstm)
+        if self.word_input:
+            return {"lstm": lstm, **checks.write_section(self.word_input)}
         char_cnn = checks.write_section(self.char_cnn)
         # 261 rows are in the weight file, one more is made for padding: inference counts both.
         char_cnn["n_characters"] = 262
-        return {"lstm": checks.write_section(self.lstm), "char_cnn": char_cnn}
+        return {"lstm": lstm, "char_cnn": char_cnn}
+
+    def with_vocabulary_size(self, size: int) -> Self:
+        """The same with the size of its vocabulary; without word input, itself.
+
+        Raises:
+          InputError: it has another size already.
+        """
+        if self.word_input is None or self.word_input.vocabulary_size == size:
+            return self
+        if self.word_input.vocabulary_size is not None:
+            raise InputError(
+                f"n_tokens_vocab is {self.word_input.vocabulary_size}, but the vocabulary has "
+                f"{size} words"
+            )
+        word_input = dataclasses.replace(self.word_input, vocabulary_size=size)
+        return dataclasses.replace(self, word_input=word_input)
+
+    def fits(self, other: Self) -> bool:
+        """Whether `other` is the same, up to the size of the vocabulary where it is open here."""
+        if self.word_input and other.word_input and self.word_input.vocabulary_size is None:
+            return self.with_vocabulary_size(other.word_input.vocabulary_size) == other
+        return self == other
 
     def write(self, path: str | os.PathLike) -> None:
         """Writes `options.json`, whole or not at all."""
@@ -173,13 +229,14 @@ class ElmoConfig:
 
 
 def _check_kind_of_model(options: Mapping[str, Any]) -> None:
-    if "char_cnn" not in options:
-        raise InputError(
-            "char_cnn is missing: a model with word input (bilm-tf's `embedding`) can't be read, "
-            "only one with character input"
-        )
     if options.get("bidirectional", True) is not True:
         raise checks.refusal("bidirectional", "true, or left out", options["bidirectional"])
+    if "char_cnn" not in options:
+        return
+    if options.get("share_embedding_softmax"):
+        raise InputError(
+            "share_embedding_softmax is for models with word input, which have no char_cnn"
+        )
     char_cnn = checks.mapping(options["char_cnn"], "char_cnn")
     if "n_characters" in char_cnn:
         # bilm-tf wants 261 while training and 262 afterwards, for the same weights.

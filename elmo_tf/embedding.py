@@ -50,7 +50,7 @@ class ElmoEmbedding(keras.layers.Layer):
         string `[batch, time]`: tokens, with `""` after the last one of a row. A `""` before that is
           a token without characters and has a vector;
         integers `[batch, time, max_characters]`: see `elmo_tf.batch_to_ids`; rows of zeros after
-          the last token are padding.
+          the last token are padding. With word input `[batch, time]`; see `ElmoEncoder`.
         Lists and NumPy arrays of `str` or `bytes` serve too, lists of tokens of any lengths.
       training: whether dropout is on. With trainable="all", the encoder's own dropout too.
 
@@ -180,18 +180,25 @@ class ElmoEmbedding(keras.layers.Layer):
         inputs = as_tensor(inputs)
         self._check_inputs(inputs)
         fine_tunes = self.trained_parts == "all"
-        options = (inputs.shape.rank, fine_tunes, bool(training) and fine_tunes)
+        # The first two tell apart the traces, of which each has one type and rank of inputs.
+        options = (inputs.dtype, inputs.shape.rank, fine_tunes, bool(training) and fine_tunes)
         layers, mask = self._traces.run(self._layers_and_mask, [inputs], None, *options)
         for layer in layers:
             layer.set_shape(self._output_shape(inputs.shape))
         return self.mix(layers, mask=mask, training=training)
 
     def _layers_and_mask(
-        self, inputs: tf.Tensor, _: None, rank: int, fine_tunes: bool, training: bool
+        self,
+        inputs: tf.Tensor,
+        _: None,
+        dtype: tf.DType,
+        rank: int,
+        fine_tunes: bool,
+        training: bool,
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
         tokens, lengths = tokens_and_lengths(inputs)
-        embed = self.encoder.embed_ids if rank == 3 else self.encoder.embed_tokens
+        embed = self.encoder.embed_tokens if dtype == tf.string else self.encoder.embed_ids
         embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
         layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
         layers = [tf.concat([embeddings, embeddings], axis=-1), *layers]
@@ -202,14 +209,19 @@ class ElmoEmbedding(keras.layers.Layer):
         return layers, mask_of(tokens, lengths, self.keep_boundaries)
 
     def _check_inputs(self, inputs: Any, error: type[Exception] = ValueError) -> None:
-        width = self.encoder.config.char_cnn.max_characters_per_token
+        of_token = self.encoder.token_ids.shape
         dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
         is_right = dtype == "string" and len(shape) in (1, 2)
-        is_right |= dtype.startswith(("int", "uint")) and len(shape) == 3 and shape[2] == width
+        is_right |= dtype.startswith(("int", "uint")) and (len(shape), shape[2:]) == (
+            2 + len(of_token),
+            of_token,
+        )
         if not is_right:
+            width = "".join(f", {size}" for size in of_token)
             raise error(
                 "ElmoEmbedding: inputs must be strings [batch] (text) or [batch, time] (tokens), "
-                f"or integers [batch, time, {width}] (character ids); got {dtype} of shape {shape}"
+                f"or integers [batch, time{width}] (ids of {'characters' if width else 'words'}); "
+                f"got {dtype} of shape {shape}"
             )
 
     def _output_shape(self, shape: Shape) -> tuple[int | None, ...]:

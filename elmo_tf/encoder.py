@@ -11,10 +11,12 @@ from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.word_embedding import WordEmbedding
 from elmo_tf.text import boundaries, characters
 from elmo_tf.text.inputs import as_tensor
-from elmo_tf.text.token_ids import CharacterIds
+from elmo_tf.text.token_ids import CharacterIds, WordIds
 from elmo_tf.text.tokens import split_and_pad
+from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.tracing import Traces
 
 Outputs = dict[str, tf.Tensor]
@@ -27,6 +29,10 @@ ArrayLike = Any
 class ElmoEncoder(keras.layers.Layer):
     """A character CNN, a bidirectional language model and a scalar mix over their layers.
 
+    A model with word input has a table of word vectors in the place of the character CNN. What is
+    said of character ids below is said of word ids there, int32 `[batch, max_tokens]`: the number
+    of a word's line in the vocabulary, from 1 on, and 0 for padding (see `token_ids.batch`).
+
     An encoder is pure: it keeps no state between calls, and the same input gives the same bits.
     Called from Python, each of its ways in is traced once, for every batch size and length.
 
@@ -34,6 +40,12 @@ class ElmoEncoder(keras.layers.Layer):
       config: the shapes and options of the model; see `elmo_tf.config.ElmoConfig`.
       dropout: share of LSTM inputs and outputs set to zero in training.
       seed: integer that fixes the initial weights, or None.
+      vocabulary: the words of a model with word input, or a list of them. Other models need none,
+        and leave it aside.
+
+    Attributes:
+      token_ids: from tokens to the ids of `token_layer`; see `elmo_tf.text.token_ids`.
+      token_layer: `char_cnn` or `word_embedding`, whichever the model has.
 
     Call arguments:
       inputs: string `[batch]` (raw text, split at ASCII white space), string
@@ -48,7 +60,7 @@ class ElmoEncoder(keras.layers.Layer):
     Returns:
       A dict, all float32 and zero at padding, with P = `config.lstm.projection_dim`:
 
-        word_emb         `[batch, max_tokens, P]`      from the character CNN, without context
+        word_emb         `[batch, max_tokens, P]`      of the word alone, without context
         lstm_outputs1..n `[batch, max_tokens, 2 * P]`  layer by layer, forward half first
         elmo             `[batch, max_tokens, 2 * P]`  scalar mix of all layers (word_emb doubled)
         default          `[batch, 2 * P]`              mean of elmo over the real tokens
@@ -71,26 +83,19 @@ class ElmoEncoder(keras.layers.Layer):
         config: ElmoConfig | dict,
         dropout: float = 0.0,
         seed: int | None = None,
+        vocabulary: Vocabulary | Sequence[str | bytes] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
         self.dropout = dropout
         self.seed = seed
-        char_cnn, lstm = self.config.char_cnn, self.config.lstm
-        self.token_ids = CharacterIds(char_cnn.max_characters_per_token)
-        self.char_cnn = CharCnn(
-            embedding_dim=char_cnn.embedding_dim,
-            filters=char_cnn.filters,
-            num_highway_layers=char_cnn.num_highway_layers,
-            projection_dim=lstm.projection_dim,
-            activation=char_cnn.activation,
-            num_characters=characters.NUM_CHARACTERS,
-            filler_id=characters.FILLER,
-            seed=derive_seed(seed, "char_cnn"),
-            name="char_cnn",
-            dtype=self.dtype_policy,
-        )
+        self.vocabulary: Vocabulary | None = None
+        if self.config.word_input is None:
+            self._read_characters()
+        else:
+            self._read_words(vocabulary)
+        lstm = self.config.lstm
         self.bilm = BiLm(
             num_layers=lstm.num_layers,
             units=lstm.dim,
@@ -110,6 +115,38 @@ class ElmoEncoder(keras.layers.Layer):
         self._convert_input_args = False
         self.build()
 
+    def _read_characters(self) -> None:
+        char_cnn = self.config.char_cnn
+        self.token_ids = CharacterIds(char_cnn.max_characters_per_token)
+        self.char_cnn = CharCnn(
+            embedding_dim=char_cnn.embedding_dim,
+            filters=char_cnn.filters,
+            num_highway_layers=char_cnn.num_highway_layers,
+            projection_dim=self.config.lstm.projection_dim,
+            activation=char_cnn.activation,
+            num_characters=characters.NUM_CHARACTERS,
+            filler_id=characters.FILLER,
+            seed=derive_seed(self.seed, "char_cnn"),
+            name="char_cnn",
+            dtype=self.dtype_policy,
+        )
+
+    def _read_words(self, vocabulary: Vocabulary | Sequence[str | bytes] | None) -> None:
+        if vocabulary is None:
+            raise ValueError("ElmoEncoder: a model with word input needs its vocabulary, got None")
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary([characters.token_bytes(word) for word in vocabulary])
+        self.vocabulary = vocabulary
+        self.config = self.config.with_vocabulary_size(len(vocabulary))
+        self.token_ids = WordIds(vocabulary)
+        self.word_embedding = WordEmbedding(
+            len(vocabulary),
+            self.config.lstm.projection_dim,
+            seed=derive_seed(self.seed, "word_embedding"),
+            name="word_embedding",
+            dtype=self.dtype_policy,
+        )
+
     def build(self, inputs_shape: Any = None) -> None:
         # All shapes follow from the configuration, so weights exist, and load, before any call.
         lstm = self.config.lstm
@@ -119,27 +156,34 @@ class ElmoEncoder(keras.layers.Layer):
             self.scalar_mix.build([(None, None, 2 * lstm.projection_dim)] * (lstm.num_layers + 1))
 
     @property
-    def token_layer(self) -> CharCnn:
+    def token_layer(self) -> CharCnn | WordEmbedding:
         """The lowest layer, from the ids of tokens to their vectors."""
-        return self.char_cnn
+        return self.char_cnn if self.vocabulary is None else self.word_embedding
 
     @classmethod
-    def from_weights(cls, options_file: str, weights_file: str, **kwargs: Any) -> "ElmoEncoder":
+    def from_weights(
+        cls,
+        options_file: str,
+        weights_file: str,
+        vocabulary_file: str | None = None,
+        **kwargs: Any,
+    ) -> "ElmoEncoder":
         """An encoder with published weights.
 
         Args:
           options_file: `options.json` of bilm-tf or AllenNLP.
           weights_file: the HDF5 file that belongs to it.
+          vocabulary_file: the words of a model with word input; others need none.
           **kwargs: given to the constructor.
 
         Raises:
           InputError: a file is missing, is not what its name says, or does not fit the other one.
         """
-        from elmo_tf.weights import bilm_tf
+        from elmo_tf.weights import bilm_tf, sources
 
-        config = ElmoConfig.from_file(options_file)
-        encoder = cls(config, **kwargs)
-        bilm_tf.assign_arrays(encoder, bilm_tf.read_weights(weights_file, config))
+        model = sources.read_model(options_file, weights_file, vocabulary_file)
+        encoder = cls(model.config, vocabulary=model.vocabulary, **kwargs)
+        bilm_tf.assign_arrays(encoder, model.arrays)
         return encoder
 
     def call(
@@ -165,8 +209,12 @@ class ElmoEncoder(keras.layers.Layer):
             return self.encode_ids(inputs, sequence_len, initial_state, return_state)
         raise ValueError(
             "ElmoEncoder: inputs must be strings [batch] or [batch, max_tokens], or integers "
-            f"[batch, max_tokens, max_characters]; got {inputs.dtype.name} of shape {inputs.shape}"
+            f"{self._shape_of_ids}; got {inputs.dtype.name} of shape {inputs.shape}"
         )
+
+    @property
+    def _shape_of_ids(self) -> str:
+        return f"[{', '.join(map(str, ['batch', 'max_tokens', *self.token_ids.shape]))}]"
 
     def encode_text(
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
@@ -199,10 +247,10 @@ class ElmoEncoder(keras.layers.Layer):
         converters and accelerators can take it. On a CPU `dense` is slower.
         """
         token_ids = as_tensor(token_ids)
-        if tuple(token_ids.shape[2:]) != self.token_ids.shape:
+        if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
             raise ValueError(
-                f"ElmoEncoder: character ids must have {self.token_ids.shape[0]} characters a "
-                f"token (char_cnn.max_characters_per_token), got shape {token_ids.shape}"
+                f"ElmoEncoder: ids must be {self._shape_of_ids} for this model, got shape "
+                f"{token_ids.shape}"
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_ids(token_ids)
@@ -327,4 +375,6 @@ class ElmoEncoder(keras.layers.Layer):
             "config": self.config.to_options(),
             "dropout": self.dropout,
             "seed": self.seed,
+            "vocabulary": self.vocabulary
+            and [word.decode("utf-8") for word in self.vocabulary.words],
         }

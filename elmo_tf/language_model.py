@@ -11,6 +11,8 @@ from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
 from elmo_tf.layers.dropout import RowsSeed
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.shared_softmax import SharedSoftmax
+from elmo_tf.text.vocabulary import Vocabulary
 
 
 class WindowTensors(NamedTuple):
@@ -18,7 +20,7 @@ class WindowTensors(NamedTuple):
 
     Attributes:
       token_ids: int32 `[tokens, max_characters]`, the window's distinct tokens, as the encoder's
-        `token_ids` makes them.
+        `token_ids` makes them; with word input `[tokens]`.
       token_index: int32 `[2, batch, steps]`, rows of `token_ids`; forward, then backward.
       targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
       lengths: int32 `[batch]`, real steps of each row; the rest is padding.
@@ -46,7 +48,7 @@ class ElmoLanguageModel(keras.layers.Layer):
     """Predicts the next token of each direction from that direction's last LSTM layer.
 
     Both directions share the character CNN and the softmax, as in bilm-tf; only the LSTMs are
-    their own.
+    their own. With word input the softmax may share the table of word vectors.
 
     Args:
       config: the encoder's configuration.
@@ -56,6 +58,7 @@ class ElmoLanguageModel(keras.layers.Layer):
       precision: a dtype policy of Keras for the encoder. With "mixed_float16" or "mixed_bfloat16"
         the products of its layers are in half precision; weights, states, softmax and losses are
         float32 as ever.
+      vocabulary: the words, for a model with word input; see `ElmoEncoder`.
 
     Reference:
       Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
@@ -68,15 +71,24 @@ class ElmoLanguageModel(keras.layers.Layer):
         dropout: float = 0.0,
         seed: int | None = None,
         precision: str = "float32",
+        vocabulary: Vocabulary | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.encoder = ElmoEncoder(
-            config, dropout=dropout, seed=seed, name="encoder", dtype=precision
+            config,
+            dropout=dropout,
+            seed=seed,
+            vocabulary=vocabulary,
+            name="encoder",
+            dtype=precision,
         )
-        self.softmax = SampledSoftmax(
-            vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
-        )
+        if config.word_input and config.word_input.share_softmax:
+            self.softmax = SharedSoftmax(self.encoder.word_embedding, name="softmax")
+        else:
+            self.softmax = SampledSoftmax(
+                vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
+            )
         self.softmax.build((None, config.lstm.projection_dim))
         self.built = True
 

@@ -108,6 +108,7 @@ def _check_export(path: str | None) -> None:
 
 
 def _open_run(request: "Request", export_dir: str | None) -> "Run":
+    from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.training import directory, initial
 
     if directory.is_run(request.directory):
@@ -115,10 +116,11 @@ def _open_run(request: "Request", export_dir: str | None) -> "Run":
     _check_export(export_dir)
     model_config = request.config
     if request.initial_weights:
-        theirs = initial.read_initial_weights(request.initial_weights).config
-        if model_config not in (None, theirs):
+        weights = initial.read_initial_weights(request.initial_weights)
+        if model_config is not None and not model_config.fits(weights.config):
             raise UsageError("--size or --options_file: not the shape of --initial_weights")
-        model_config = theirs
+        weights.check_words(Vocabulary.from_file(request.vocabulary_file))
+        model_config = weights.config
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
     return directory.begin_run(
         request, model_config or config.ElmoConfig.from_size(train_flags.DEFAULT_SIZE)

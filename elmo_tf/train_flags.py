@@ -34,7 +34,24 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
         f"The shape of the model, by name. Default: that of --initial_weights, or {DEFAULT_SIZE}.",
         flag_values,
     )
-    define("options_file", "The shape of the model, as an options.json, in place of --size.")
+    define(
+        "options_file",
+        "The shape of the model, as an options.json, in place of --size. Without char_cnn in it "
+        "the model has word input.",
+    )
+    flags.DEFINE_bool(
+        "word_input",
+        False,
+        "With --size: whether words are looked up in a table of the vocabulary, in place of being "
+        "read by their characters. Words that are not in it are all read as <UNK>.",
+        flag_values,
+    )
+    flags.DEFINE_bool(
+        "share_embedding_softmax",
+        False,
+        "With --word_input: whether the table is that of the softmax too.",
+        flag_values,
+    )
     define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
     define(
         "initial_weights",
@@ -138,6 +155,22 @@ def model_config(options: flags.FlagValues) -> config.ElmoConfig | None:
     """The model that was asked for, or None if no flag says."""
     if options.size and options.options_file:
         raise UsageError("--size and --options_file both say what the model is; give one of them")
+    if options.share_embedding_softmax and not options.word_input:
+        raise UsageError("--share_embedding_softmax: is for --word_input")
+    if options.word_input:
+        return _with_word_input(options)
     if options.options_file:
         return config.ElmoConfig.from_file(options.options_file)
     return config.ElmoConfig.from_size(options.size) if options.size else None
+
+
+def _with_word_input(options: flags.FlagValues) -> config.ElmoConfig:
+    if options.options_file:
+        raise UsageError(
+            "--word_input: goes with --size; an --options_file says it by having no char_cnn"
+        )
+    return dataclasses.replace(
+        config.ElmoConfig.from_size(options.size or DEFAULT_SIZE),
+        char_cnn=None,
+        word_input=config.WordInputConfig(share_softmax=options.share_embedding_softmax),
+    )

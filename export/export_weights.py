@@ -3,9 +3,9 @@
     python -m export.export_weights --model=run/best --output_dir=published
     python -m export.export_weights --model=exported --output_dir=published --overwrite
 
-The directory gets options.json and weights.hdf5. Weights that came in this format are written
-byte for byte as they were. Two things have no place in it and are left out: the scalar mix, and
-the softmax of a training run.
+The directory gets options.json and weights.hdf5 and, for a model with word input, vocab.txt.
+Weights that came in this format are written byte for byte as they were. Two things have no place
+in it and are left out: the scalar mix, and the softmax of a training run.
 """
 
 import os
@@ -17,6 +17,7 @@ from absl import flags
 
 from elmo_tf import command_line
 from elmo_tf.config import ElmoConfig
+from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.weights import bilm_tf, sources
 from elmo_tf.weights.mapping import Arrays
 from export import directories
@@ -24,7 +25,7 @@ from export import directories
 if TYPE_CHECKING:
     from elmo_tf.layers.scalar_mix import ScalarMix
 
-OPTIONS_FILE, WEIGHTS_FILE = "options.json", "weights.hdf5"
+OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -60,34 +61,38 @@ def _run(options: flags.FlagValues) -> None:
     found = sources.resolve_model(options.model)
     path = options.output_dir
     directories.check_directory_target(path, options.overwrite, _is_pair)
-    config, arrays = _read(found)
+    config, arrays, vocabulary = _read(found)
     with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
+        if vocabulary is not None:
+            vocabulary.write(os.path.join(folder, VOCABULARY_FILE))
     print(f"wrote {path}: {directories.size_in_words(path)}")
-    options_file, weights_file = (os.path.join(path, n) for n in (OPTIONS_FILE, WEIGHTS_FILE))
+    names = (OPTIONS_FILE, WEIGHTS_FILE, *([] if vocabulary is None else [VOCABULARY_FILE]))
+    paths = ", ".join(repr(os.path.join(path, name)) for name in names)
     print(
         "\nimport elmo_tf\n"
-        f"encoder = elmo_tf.ElmoEncoder.from_weights({options_file!r}, {weights_file!r})\n"
+        f"encoder = elmo_tf.ElmoEncoder.from_weights({paths})\n"
         'encoder(["The cat sat on the mat ."])["elmo"]'
         f"   # [1, 7, {2 * config.lstm.projection_dim}]"
     )
 
 
 def _is_pair(path: str) -> bool:
-    return set(os.listdir(path)) == {OPTIONS_FILE, WEIGHTS_FILE}
+    return set(os.listdir(path)) - {VOCABULARY_FILE} == {OPTIONS_FILE, WEIGHTS_FILE}
 
 
-def _read(found: sources.ModelFiles) -> tuple[ElmoConfig, Arrays]:
+def _read(found: sources.ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
     if found.kind in (sources.PAIR, sources.ZIP):  # without TensorFlow
         published = sources.read_model(found)
-        return published.config, {**published.arrays, **published.extras}
+        arrays = {**published.arrays, **published.extras}
+        return published.config, arrays, published.vocabulary
     command_line.load_tensorflow()
     from elmo_tf.weights import models
 
     encoder = models.load_encoder(found)
     _report_mix(encoder.scalar_mix)
-    return encoder.config, bilm_tf.collect_arrays(encoder)
+    return encoder.config, bilm_tf.collect_arrays(encoder), encoder.vocabulary
 
 
 def _report_mix(mix: "ScalarMix") -> None:

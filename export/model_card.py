@@ -18,15 +18,13 @@ _TRAINABLE = {
 _TEMPLATE = """\
 # ELMo
 
-Contextual word vectors from characters: a character CNN, a bidirectional LSTM language model of \
+Contextual word vectors from {source}, a bidirectional LSTM language model of \
 {num_layers} and a scalar mix of their outputs (Peters et al. 2018, "Deep contextualized word \
 representations", arXiv:1802.05365). Exported by {tool}.
 
 | | |
 |---|---|
-| character embeddings | {embedding_dim} wide, up to {max_characters} positions a token |
-| filters (width x number) | {filters} |
-| highway layers | {num_highway_layers} |
+{input_rows}
 | LSTM | {dim} units, {projection}, {num_layers} in each direction |
 | skip connections | {skip} |
 | parameters | {num_parameters:,} |
@@ -46,29 +44,27 @@ It needs `tensorflow` and nothing else.
 | `default`, `serving_default`, `serve` | `text`: string `[batch]` | all of the table below |
 | `tokens` | `tokens`: string `[batch, max_tokens]`; `sequence_len`: int32 `[batch]` | all |
 | `elmo` | `text`: string `[batch]` | `elmo` and `sequence_len` |
-| `char_ids` | `char_ids`: int32 `[batch, max_tokens, {max_characters}]` | all |
+| `{ids}` | `{ids}`: int32 `{shape_of_ids}` | all |
 
 | output | shape | |
 |---|---|---|
-| `word_emb` | `[batch, max_tokens, {projection_dim}]` | of the characters alone, without context |
+| `word_emb` | `[batch, max_tokens, {projection_dim}]` | of the word alone, without context |
 | {layers} | `[batch, max_tokens, {width}]` | LSTM layers, forward half first |
 | `elmo` | `[batch, max_tokens, {width}]` | weighted mean of all layers, times gamma |
 | `default` | `[batch, {width}]` | mean of `elmo` over the tokens of a row |
 | `sequence_len` | int32 `[batch]` | tokens of each row |
 
-As an object it has `model(text, training=False)`, `model.tokens(dict)`, `model.char_ids(ids)`, \
+As an object it has `model(text, training=False)`, `model.tokens(dict)`, `model.{ids}(ids)`, \
 `model.variables`, `model.trainable_variables`, `model.regularization_losses`, and `model.model`, \
 the variables by name.
 
 ## What to know
 - `text` is split at ASCII white space and nowhere else: separate punctuation first.
-- Tokens are UTF-8 bytes, of which the first {num_bytes} count. There is no vocabulary, no \
-normalisation and no lower-casing. `<S>` and `</S>` stand for the boundaries of a sentence; they \
-are put around each row by the model itself.
+- {tokens} There is no normalisation and no lower-casing. `<S>` and `</S>` stand for the \
+boundaries of a sentence; they are put around each row by the model itself.
 - `sequence_len` alone says what is padding. Outputs are zero there, and nothing depends on it.
 - The same input always gives the same output: no state is kept from call to call.
-- In `char_ids` 0 is padding, 1 to 256 are bytes plus one, and each token has its begin (259) and \
-end (260) of word, then filler (261). Sentence boundaries are added by the model.
+- In `{ids}` 0 is padding, {meaning_of_ids}. Sentence boundaries are added by the model.
 {notes}
 ## Provenance
 {provenance}
@@ -96,7 +92,7 @@ def text(
       provenance: sentences about where the weights come from.
       notes: sentences about what is particular.
     """
-    cnn, lstm = config.char_cnn, config.lstm
+    lstm = config.lstm
     projection = f"projected to {lstm.projection_dim}" if lstm.has_projection else "not projected"
     if lstm.cell_clip is not None:
         projection += f", cell clipped at {lstm.cell_clip:g}"
@@ -104,11 +100,7 @@ def text(
         projection += f", projection clipped at {lstm.projection_clip:g}"
     return _TEMPLATE.format(
         tool=_tool(),
-        embedding_dim=cnn.embedding_dim,
-        max_characters=cnn.max_characters_per_token,
-        num_bytes=cnn.max_characters_per_token - 2,
-        filters=", ".join(f"{width} x {count}" for width, count in cnn.filters),
-        num_highway_layers=cnn.num_highway_layers,
+        **(_describe_words(config) if config.word_input else _describe_characters(config)),
         dim=lstm.dim,
         projection=projection,
         num_layers=_count(lstm.num_layers, "layer"),
@@ -144,6 +136,45 @@ def note_on_start(num_sentences: int) -> str:
         "directions. Whoever takes the weights out of this export (elmo_tf does, if it is given "
         "the export as a model) starts from zeros again."
     )
+
+
+def _describe_characters(config: ElmoConfig) -> dict[str, str]:
+    cnn = config.char_cnn
+    positions = cnn.max_characters_per_token
+    filters = ", ".join(f"{width} x {count}" for width, count in cnn.filters)
+    return {
+        "source": "characters: a character CNN",
+        "input_rows": (
+            f"| character embeddings | {cnn.embedding_dim} wide, up to {positions} positions a "
+            f"token |\n| filters (width x number) | {filters} |\n"
+            f"| highway layers | {cnn.num_highway_layers} |"
+        ),
+        "ids": "char_ids",
+        "shape_of_ids": f"[batch, max_tokens, {positions}]",
+        "tokens": (
+            f"Tokens are UTF-8 bytes, of which the first {positions - 2} count. There is no "
+            "vocabulary."
+        ),
+        "meaning_of_ids": (
+            "1 to 256 are bytes plus one, and each token has its begin (259) and end (260) of "
+            "word, then filler (261)"
+        ),
+    }
+
+
+def _describe_words(config: ElmoConfig) -> dict[str, str]:
+    count = config.word_input.vocabulary_size
+    return {
+        "source": "a table of words",
+        "input_rows": f"| words | {count:,}, each with a vector |",
+        "ids": "word_ids",
+        "shape_of_ids": "[batch, max_tokens]",
+        "tokens": (
+            "Tokens are looked up in `assets.extra/vocab.txt`, and are `<UNK>` if they are not "
+            "there."
+        ),
+        "meaning_of_ids": f"1 to {count} are the numbers of the lines of `assets.extra/vocab.txt`",
+    }
 
 
 def provenance_of(model: ModelFiles) -> list[str]:

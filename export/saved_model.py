@@ -66,7 +66,9 @@ class ExportedElmo(tf.Module):
       regularization_losses: functions without arguments; their sum belongs into a user's loss.
       tokens: function of a dict of `tokens`, string `[batch, max_tokens]`, and `sequence_len`,
         int32 `[batch]`.
-      char_ids: function of int32 `[batch, max_tokens, max_characters]`.
+      char_ids: function of int32 `[batch, max_tokens, max_characters]`. A model with word input has
+        `word_ids` in its place, of int32 `[batch, max_tokens]`: the number of a word's line in the
+        vocabulary, from 1 on, and 0 for padding.
 
     Called with string `[batch]`. The call and both functions return `ElmoEncoder`'s outputs.
     """
@@ -102,7 +104,8 @@ class ExportedElmo(tf.Module):
         # A plain object, so that it is not saved, and with it neither is the encoder.
         self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, initial_state)
         self.tokens = self._ways_in.token_dict
-        self.char_ids = self._ways_in.char_ids
+        setattr(self, self._ways_in.ids_name, self._ways_in.ids)
+        self.token_ids = encoder.token_ids  # with word input it holds the table of words
         for training in (False, True):
             self.__call__.get_concrete_function(WaysIn.TEXT, training=training)
 
@@ -129,7 +132,7 @@ class ExportedElmo(tf.Module):
             "default": ways_in.text,
             "tokens": ways_in.tokens,
             "elmo": ways_in.text_to_elmo,
-            "char_ids": ways_in.char_ids,
+            ways_in.ids_name: ways_in.ids,
             "serving_default": ways_in.text,
             "serve": ways_in.text,
         }
@@ -188,7 +191,7 @@ def export(
       archive: whether the export is packed as well, as `output_dir` with ".tar.gz". `hub.load`
         takes that by URL.
       vocabulary_file: a vocabulary that the model was trained with, to be kept with it. Nothing
-        reads it.
+        reads it. A model with word input keeps the one it reads by, whatever this is.
       provenance: sentences for the model card, about where the weights come from.
       cached_words: words whose embeddings are stored and looked up, which text and tokens profit
         from. The results are the same.
@@ -215,7 +218,9 @@ def export(
             file.write(
                 model_card.text(encoder.config, module.model, trainable, provenance, module.notes)
             )
-        if vocabulary_file is not None:
+        if encoder.vocabulary is not None:
+            encoder.vocabulary.write(os.path.join(extras, VOCABULARY_FILE))
+        elif vocabulary_file is not None:
             shutil.copyfile(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
         try:
             tf.saved_model.save(module, folder, module.named_signatures)

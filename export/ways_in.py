@@ -44,8 +44,8 @@ class WaysIn:
         self._trains_layers = trains_layers
         self._cached_words = cached_words
         self._initial_state = initial_state
-        max_characters = encoder.config.char_cnn.max_characters_per_token
-        char_ids = tf.TensorSpec([None, None, max_characters], tf.int32, "char_ids")
+        self.ids_name = "char_ids" if encoder.vocabulary is None else "word_ids"
+        ids = tf.TensorSpec([None, None, *encoder.token_ids.shape], tf.int32, self.ids_name)
 
         def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
             return tf.function(function, input_signature=specs, autograph=False)
@@ -60,7 +60,7 @@ class WaysIn:
         if trains_layers and not encoder.dropout:  # training would bring dropout along
             self.text_in_training = traced(self._from_text_in_training, self.TEXT)
         self.text_to_elmo = traced(self._elmo_from_text, self.TEXT)
-        self.char_ids = traced(self._from_char_ids, char_ids)
+        self.ids = traced(self._from_ids, ids)
         self.token_dict = traced(
             self._from_token_dict, {"tokens": self.TOKENS, "sequence_len": self.SEQUENCE_LEN}
         )
@@ -92,11 +92,11 @@ class WaysIn:
         outputs = self.text(text)
         return {name: outputs[name] for name in ("elmo", "sequence_len")}
 
-    def _from_char_ids(self, char_ids: tf.Tensor) -> Outputs:
-        lengths = boundaries.lengths_of_ids(char_ids)
+    def _from_ids(self, ids: tf.Tensor) -> Outputs:
+        lengths = boundaries.lengths_of_ids(ids)
         with self._exported_variables():
             # Dense: accelerators and converters take no shapes that depend on values.
-            embeddings = self._encoder.embed_ids(char_ids, lengths, dense=True)
+            embeddings = self._encoder.embed_ids(ids, lengths, dense=True)
             return self._encode(embeddings, lengths)
 
     def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from elmo_tf.config import SIZES, CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config import SIZES, CharCnnConfig, ElmoConfig, LstmConfig, WordInputConfig
 from elmo_tf.errors import InputError
 
 OPTIONS = {
@@ -207,6 +207,35 @@ def test_options_of_training_are_left_aside(fixtures_dir):
     assert config.char_cnn.filters == ((1, 4), (2, 6), (3, 8))
 
 
+WORD_OPTIONS = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": 99, "share_embedding_softmax": True}
+
+
+def test_options_without_char_cnn_are_those_of_word_input():
+    config = ElmoConfig.from_options(WORD_OPTIONS)
+    assert config.char_cnn is None
+    assert config.word_input == WordInputConfig(vocabulary_size=99, share_softmax=True)
+    assert config.lstm == ElmoConfig.from_options(OPTIONS).lstm
+    assert config.to_options() == WORD_OPTIONS
+    plain = ElmoConfig.from_options({"lstm": OPTIONS["lstm"]})
+    assert plain.word_input == WordInputConfig(None, share_softmax=False)
+    assert ElmoConfig.from_options(plain.to_options()) == plain
+
+
+def test_an_open_vocabulary_size_fits_any_and_is_settled_once():
+    lstm = {"lstm": OPTIONS["lstm"]}
+    settled = ElmoConfig.from_options(WORD_OPTIONS)
+    opened = ElmoConfig.from_options({**lstm, "share_embedding_softmax": True})
+    assert opened.with_vocabulary_size(99) == settled == settled.with_vocabulary_size(99)
+    assert opened.fits(settled) and opened.fits(opened) and settled.fits(settled)
+    assert not settled.fits(opened)
+    assert not ElmoConfig.from_options(lstm).fits(settled)
+    with pytest.raises(InputError, match="n_tokens_vocab is 99, but the vocabulary has 7 words"):
+        settled.with_vocabulary_size(7)
+    characters = ElmoConfig.from_options(OPTIONS)
+    assert characters.with_vocabulary_size(7) is characters
+    assert not characters.fits(settled) and not opened.fits(characters)
+
+
 def test_options_are_not_changed_by_reading():
     options = copy.deepcopy(OPTIONS)
     ElmoConfig.from_options(options)
@@ -266,10 +295,9 @@ def test_options_are_not_changed_by_reading():
             "lstm.proj_clip must be a finite number > 0, got True (null for none)",
         ),
         (
-            "char_cnn",
-            LEFT_OUT,
-            "char_cnn is missing: a model with word input (bilm-tf's `embedding`) can't be read, "
-            "only one with character input",
+            "share_embedding_softmax",
+            True,
+            "share_embedding_softmax is for models with word input, which have no char_cnn",
         ),
         ("char_cnn", None, "char_cnn must be an object {...}, got None"),
         ("char_cnn.activation", LEFT_OUT, "char_cnn.activation is missing"),
@@ -383,6 +411,8 @@ def test_syntax_error_has_file_and_line(tmp_path):
         (lambda: LstmConfig(dim=4, projection_dim=5), "lstm.projection_dim must be .* 1 to 4"),
         (lambda: ElmoConfig(lstm={"dim": 3}), "lstm must be a LstmConfig, got {'dim': 3}"),
         (lambda: ElmoConfig(char_cnn=None), "char_cnn must be a CharCnnConfig, got None"),
+        (lambda: ElmoConfig(word_input=WordInputConfig()), "char_cnn must be a NoneType, got Char"),
+        (lambda: WordInputConfig(0), "word_input.vocabulary_size must be an integer >= 1"),
         (lambda: dataclasses.replace(LstmConfig(), num_layers=0), "lstm.num_layers must be"),
     ],
 )

@@ -183,7 +183,7 @@ def test_long_lengths_are_not_wrapped_into_the_range_of_int32(encoder):
         ([["a", "b"]], None, "need sequence_len"),
         ([[["a"]]], None, r"got string of shape \(1, 1, 1\)"),
         ([[1.0]], None, "got float32 of shape"),
-        (np.zeros([1, 2, 50], np.int32), None, "must have 11 characters a token"),
+        (np.zeros([1, 2, 50], np.int32), None, r"ids must be \[batch, max_tokens, 11\] for"),
     ],
 )
 def test_wrong_inputs_are_named(encoder, inputs, sequence_len, message):

@@ -72,18 +72,24 @@ class SampledSoftmax(keras.layers.Layer):
         self.seed = seed
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        dim = inputs_shape[-1]
-        full_precision = {"dtype": "float32", "autocast": False}
+        self._add_kernel(inputs_shape[-1])
+        self.bias = self.add_weight(
+            name="bias",
+            shape=(self.vocabulary_size,),
+            initializer="zeros",
+            dtype="float32",
+            autocast=False,
+        )
+
+    def _add_kernel(self, dim: int) -> None:
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.vocabulary_size, dim),
             initializer=keras.initializers.RandomNormal(
                 stddev=1 / math.sqrt(dim), seed=derive_seed(self.seed, "kernel")
             ),
-            **full_precision,
-        )
-        self.bias = self.add_weight(
-            name="bias", shape=(self.vocabulary_size,), initializer="zeros", **full_precision
+            dtype="float32",
+            autocast=False,
         )
 
     def call(

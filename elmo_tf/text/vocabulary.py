@@ -52,9 +52,14 @@ class Vocabulary:
         self.begin_id, self.end_id, self.unknown_id = (self._ids[word] for word in SPECIAL_TOKENS)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Reads a vocabulary file. Only line ends are dropped: spaces are part of a word."""
-        return cls([line for _, line in lines.read_lines(path)], source=str(path))
+    def from_file(cls, path: str | os.PathLike, source: str | None = None) -> "Vocabulary":
+        """Reads a vocabulary file. Only line ends are dropped: spaces are part of a word.
+
+        Args:
+          path: the file.
+          source: what to call it in errors, if not by its path.
+        """
+        return cls([line for _, line in lines.read_lines(path)], source or str(path))
 
     def write(self, path: str | os.PathLike) -> None:
         """Writes the file that `from_file` reads, whole or not at all."""

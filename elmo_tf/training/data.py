@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.language_model import Negatives, WindowTensors
 from elmo_tf.text.corpus import StreamState, WindowStream
-from elmo_tf.text.token_ids import CharacterIds
+from elmo_tf.text.token_ids import TokenIds
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.step import Batch
 from elmo_tf.training_config import TrainingConfig
@@ -46,7 +46,7 @@ class TrainingData(Iterator[Batch]):
         stream: WindowStream,
         config: TrainingConfig,
         vocabulary_size: int,
-        token_ids: CharacterIds,
+        token_ids: TokenIds,
         first_step: int = 0,
     ) -> None:
         self._stream = stream

@@ -126,6 +126,7 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
     _require_free(request.directory)
     training = TrainingConfig.from_dict(request.settings, "settings")
     vocabulary = Vocabulary.from_file(request.vocabulary_file)
+    config = config.with_vocabulary_size(len(vocabulary))
     tokenizer = make_tokenizer(training.tokenizer, training.normalize)
     num_sentences, num_tokens = count_corpus(request.text_files, tokenizer)
     if not num_sentences:
@@ -168,7 +169,7 @@ def resume_run(request: Request) -> Run:
         for name, value in request.settings.items()
         if name not in CHANGEABLE and value != getattr(training, name)
     ]
-    if request.config not in (None, config):
+    if request.config is not None and not request.config.fits(config):
         changes.append(f"--size or --options_file (not that of {OPTIONS})")
     if Vocabulary.from_file(request.vocabulary_file).words != vocabulary.words:
         changes.append(f"--vocab_file (not the words of {VOCABULARY})")

@@ -4,6 +4,7 @@ import os
 from typing import NamedTuple
 
 from elmo_tf.config import ElmoConfig
+from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training import directory
@@ -20,7 +21,8 @@ class InitialWeights(NamedTuple):
       source: what the user named it.
       config: its configuration, which the run takes over.
       arrays: by our names, those of a softmax among them if the model has one.
-      vocabulary: what its softmax predicts, or None if it does not say.
+      vocabulary: what its softmax predicts and, with word input, it reads; or None if it does not
+        say.
     """
 
     source: str
@@ -30,10 +32,18 @@ class InitialWeights(NamedTuple):
 
     def has_softmax_for(self, vocabulary: Vocabulary) -> bool:
         """Whether the model has a softmax that predicts these very words in this order."""
-        if self.vocabulary is not None:
-            return self.vocabulary.words == vocabulary.words
-        kernel = self.arrays.get(f"{_SOFTMAX}kernel")
-        return kernel is not None and len(kernel) == len(vocabulary)
+        bias = self.arrays.get(f"{_SOFTMAX}bias")
+        if bias is None or self.vocabulary is None:
+            return bias is not None and len(bias) == len(vocabulary)
+        return self.vocabulary.words == vocabulary.words
+
+    def check_words(self, vocabulary: Vocabulary) -> None:
+        """Raises an `InputError` if the model looks words up, and in another vocabulary."""
+        if self.config.word_input and self.vocabulary.words != vocabulary.words:
+            raise InputError(
+                f"{self.source}: reads words by its own vocabulary of {len(self.vocabulary):,}, "
+                "which --vocab_file has to be"
+            )
 
     def assign(self, model: ElmoLanguageModel, vocabulary: Vocabulary) -> bool:
         """Assigns all of the biLM, and the softmax if it predicts the same words.
@@ -70,10 +80,10 @@ def read_initial_weights(path: str) -> InitialWeights:
         encoder = models.load_encoder(found)
         variables = checkpoint.named_variables(encoder)
         arrays = {name: variable.numpy() for name, variable in variables.items()}
-        return InitialWeights(path, encoder.config, arrays, None)
+        return InitialWeights(path, encoder.config, arrays, encoder.vocabulary)
     model = sources.read_model(found)
     arrays = bilm_tf.from_published(model.config, {**model.arrays, **model.extras})
-    return InitialWeights(path, model.config, arrays, None)
+    return InitialWeights(path, model.config, arrays, model.vocabulary)
 
 
 def _is_mix(name: str) -> bool:

@@ -65,6 +65,7 @@ class Trainer:
             training.dropout,
             training.seed,
             training.dtype_policy,
+            vocabulary=run.vocabulary,
             name="language_model",
         )
         self._optimizer = make_optimizer(training)

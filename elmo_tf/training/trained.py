@@ -36,7 +36,7 @@ def load_trained_model(path: str) -> TrainedModel:
     config, training, _ = directory.read_description(path)
     vocabulary = Vocabulary.from_file(os.path.join(path, directory.VOCABULARY))
     arrays = checkpoint.read_newest(path)
-    model = ElmoLanguageModel(config, len(vocabulary))
+    model = ElmoLanguageModel(config, len(vocabulary), vocabulary=vocabulary)
     variables = checkpoint.model_variables(model.encoder, model.softmax)
     checkpoint.assign_variables(variables, arrays, path)
     return TrainedModel(model, vocabulary, training)

@@ -53,15 +53,21 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
     """All published arrays of a model; with `vocabulary_size`, those of its softmax as well."""
     dim = config.lstm.projection_dim
-    entries = _char_cnn_entries(config)
+    entries = _word_entries(config) if config.word_input else _char_cnn_entries(config)
     for direction, stack in enumerate(("forward", "backward")):
         for layer in range(config.lstm.num_layers):
             entries += _lstm_entries(config, _lstm_name(direction, layer), f"bilm.{stack}_{layer}")
     if vocabulary_size is not None:
         kernel_name, bias_name = SOFTMAX_NAMES
-        entries.append(mapping.same(kernel_name, (vocabulary_size, dim), "softmax.kernel"))
+        if not (config.word_input and config.word_input.share_softmax):
+            entries.append(mapping.same(kernel_name, (vocabulary_size, dim), "softmax.kernel"))
         entries.append(mapping.same(bias_name, (vocabulary_size,), "softmax.bias"))
     return entries
+
+
+def _word_entries(config: ElmoConfig) -> list[Entry]:
+    shape = (config.word_input.vocabulary_size, config.lstm.projection_dim)
+    return [mapping.same("embedding", shape, "word_embedding.embedding")]
 
 
 def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
@@ -157,7 +163,7 @@ def assign_arrays(encoder: Any, arrays: Mapping[str, np.ndarray], softmax: Any =
     """Assigns arrays by published name to the variables of a built encoder: all, or none.
 
     Args:
-      encoder: has `config`, `char_cnn` and `bilm`.
+      encoder: has `config`, `bilm`, and `char_cnn` or `word_embedding`.
       arrays: by published name. Those of a softmax are left aside unless `softmax` is given.
       softmax: a layer with `kernel` and `bias` to assign as well, if `arrays` has a softmax.
 

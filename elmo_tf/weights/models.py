@@ -15,6 +15,7 @@ from typing import Any
 from elmo_tf.config import ElmoConfig
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.errors import InputError
+from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.weights import bilm_tf, checkpoint, sources
 from elmo_tf.weights.checkpoint import CheckpointReader
 from elmo_tf.weights.sources import ModelFiles
@@ -51,7 +52,7 @@ def load_encoder(path: str | os.PathLike | ModelFiles, **kwargs: Any) -> ElmoEnc
     if found.kind == sources.SAVED_MODEL:
         return _from_saved_model(found, kwargs)
     published = sources.read_model(found)
-    encoder = ElmoEncoder(published.config, **kwargs)
+    encoder = ElmoEncoder(published.config, vocabulary=published.vocabulary, **kwargs)
     bilm_tf.assign_arrays(encoder, published.arrays)
     return encoder
 
@@ -75,7 +76,7 @@ def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
             f"{found.path}: is a SavedModel, but not an export of elmo_tf: "
             f"it has no {EXTRA_DIRECTORY}/{OPTIONS_FILE}"
         )
-    encoder = ElmoEncoder(ElmoConfig.from_file(options), **kwargs)
+    encoder = _build(ElmoConfig.from_file(options), found, kwargs)
     reader = CheckpointReader(os.path.join(found.path, _VARIABLES))
     if reader.shapes(INITIAL_STATE):
         _logger.warning(
@@ -86,7 +87,7 @@ def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
 
 
 def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
-    encoder = ElmoEncoder(ElmoConfig.from_file(found.options), **kwargs)
+    encoder = _build(ElmoConfig.from_file(found.options), found, kwargs)
 
     def read(reader: CheckpointReader) -> ElmoEncoder:
         return _assign(encoder, reader)
@@ -94,6 +95,15 @@ def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
     if checkpoint.from_newest(found.path, read) is None:
         raise InputError(f"{found.path}: is a training directory without a checkpoint so far")
     return encoder
+
+
+def _build(config: ElmoConfig, found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
+    if config.word_input is None:
+        return ElmoEncoder(config, **kwargs)
+    path = vocabulary_of(found)
+    if path is None:
+        raise InputError(f"{found.path}: has no {VOCABULARY_FILE}, and with it no words to look up")
+    return ElmoEncoder(config, vocabulary=Vocabulary.from_file(path), **kwargs)
 
 
 def _assign(encoder: ElmoEncoder, reader: CheckpointReader) -> ElmoEncoder:

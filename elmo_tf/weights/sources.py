@@ -5,13 +5,17 @@
   resolve_model("options.json,weights.hdf5")      the pair itself
   resolve_model("options.json", "weights.hdf5")
 
+A model with word input has a third file, the words it knows: "options.json,weights.hdf5,vocab.txt".
+
 `read_model` goes on to read the first and the last two kinds of files, those in published format.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import lzma
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -23,6 +27,7 @@ from elmo_tf import files
 from elmo_tf.checks import printable
 from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError
+from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.weights import bilm_tf
 from elmo_tf.weights.mapping import Arrays
 
@@ -32,6 +37,7 @@ _WEIGHT_ENDINGS = (".hdf5", ".h5")
 _LARGEST_OPTIONS = 1 << 20
 _MOST_SHOWN = 10
 _HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
+_HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +46,18 @@ class ModelFiles:
 
     Attributes:
       kind: `PAIR`, `ZIP`, `TRAINING` or `SAVED_MODEL`.
-      path: what the user named: a file or directory, or both files joined by a comma.
+      path: what the user named: a file or directory, or the files joined by commas.
       options: path of the options; of a zip, the name inside. None for a SavedModel.
       weights: path of the weights; of a zip, the name inside. None for the last two kinds.
+      vocabulary: path of the vocabulary beside a pair; of a zip, the name inside. None if there is
+        none that can be told by its name, and for the last two kinds. Only word input needs it.
     """
 
     kind: str
     path: str
     options: str | None = None
     weights: str | None = None
+    vocabulary: str | None = None
 
 
 class PublishedModel(NamedTuple):
@@ -58,20 +67,27 @@ class PublishedModel(NamedTuple):
       config: from its options.
       arrays: the biLM's arrays by published name; see `bilm_tf`.
       extras: the softmax's arrays by published name, or empty: published files rarely have them.
+      vocabulary: the words of a model with word input, or None.
     """
 
     config: ElmoConfig
     arrays: Arrays
     extras: Arrays
+    vocabulary: Vocabulary | None
 
 
-def resolve_model(path: str | os.PathLike, weights: str | os.PathLike | None = None) -> ModelFiles:
+def resolve_model(
+    path: str | os.PathLike,
+    weights: str | os.PathLike | None = None,
+    vocabulary: str | os.PathLike | None = None,
+) -> ModelFiles:
     """Finds out what kind of model `path` names. Nothing is read but names.
 
     Args:
-      path: a directory, a zip, or `OPTIONS,WEIGHTS`; with `weights`, the options file alone.
-        A leading "~" stands for the home directory.
+      path: a directory, a zip, `OPTIONS,WEIGHTS` or `OPTIONS,WEIGHTS,VOCABULARY`; with `weights`,
+        the options file alone. A leading "~" stands for the home directory.
       weights: the weight file.
+      vocabulary: the vocabulary of a model with word input, if `weights` is given.
 
     Raises:
       InputError: there is no such file, or no model in it, or more than one; the message lists
@@ -79,7 +95,8 @@ def resolve_model(path: str | os.PathLike, weights: str | os.PathLike | None = N
     """
     path = os.path.expanduser(path)
     if weights is not None:
-        return _pair(path, os.path.expanduser(weights))
+        files_named = filter(None, (weights, vocabulary))
+        return _pair(path, *map(os.path.expanduser, files_named))
     if os.path.isdir(path):
         return _in_directory(path)
     if os.path.isfile(path):
@@ -90,28 +107,33 @@ def resolve_model(path: str | os.PathLike, weights: str | os.PathLike | None = N
             "that holds them"
         )
     if "," in path:
-        return _pair(*_split_at_comma(path))
+        return _pair(*_split_at_commas(path))
     raise InputError(f"{path or repr(path)}: there is no such file or directory")
 
 
-def _split_at_comma(path: str) -> tuple[str, str]:
+def _split_at_commas(path: str) -> list[str]:
+    """Two or three names."""
+    parts = path.split(",")
+    ends = range(1, len(parts))
     splits = []
-    for position, character in enumerate(path):
-        if character == ",":
-            halves = path[:position].strip(), path[position + 1 :].strip()
-            splits.append(tuple(map(os.path.expanduser, halves)))
-    # A name may itself hold a comma: prefer the place where both halves are there.
-    return next((split for split in splits if all(map(os.path.exists, split))), splits[0])
+    for places in (*itertools.combinations(ends, 1), *itertools.combinations(ends, 2)):
+        borders = itertools.pairwise((0, *places, len(parts)))
+        names = [",".join(parts[begin:end]).strip() for begin, end in borders]
+        splits.append(list(map(os.path.expanduser, names)))
+    # A name may itself hold a comma: prefer the places where all are there.
+    likely = splits[0] if len(parts) == 2 else splits[len(ends)]
+    return next((split for split in splits if all(map(os.path.exists, split))), likely)
 
 
-def _pair(options: str, weights: str) -> ModelFiles:
-    for path in (options, weights):
+def _pair(options: str, weights: str, vocabulary: str | None = None) -> ModelFiles:
+    names = [name for name in (options, weights, vocabulary) if name is not None]
+    for path in names:
         if not os.path.isfile(path):
             what = "is not a file" if os.path.exists(path) else "there is no such file"
             raise InputError(f"{path or 'a file name before or after the comma'}: {what}")
     if options.lower().endswith(_WEIGHT_ENDINGS) and weights.lower().endswith(".json"):
         raise InputError(f"{options},{weights}: the options come first: {weights},{options}")
-    return ModelFiles(PAIR, f"{options},{weights}", options, weights)
+    return ModelFiles(PAIR, ",".join(names), *names)
 
 
 def _in_directory(path: str) -> ModelFiles:
@@ -122,15 +144,14 @@ def _in_directory(path: str) -> ModelFiles:
         return ModelFiles(SAVED_MODEL, path)
     if "options.json" in names and "training.json" in names:
         return ModelFiles(TRAINING, path, os.path.join(path, "options.json"))
-    options, weights = _find_pair(path, names)
-    return ModelFiles(PAIR, path, os.path.join(path, options), os.path.join(path, weights))
+    found = (*_find_pair(path, names), _find_vocabulary(names))
+    return ModelFiles(PAIR, path, *(name and os.path.join(path, name) for name in found))
 
 
 def _in_zip(path: str) -> ModelFiles:
     with _open_zip(path) as archive:
         names = sorted(name for name in archive.namelist() if not name.endswith("/"))
-    options, weights = _find_pair(path, names)
-    return ModelFiles(ZIP, path, options, weights)
+    return ModelFiles(ZIP, path, *_find_pair(path, names), _find_vocabulary(names))
 
 
 def _find_pair(path: str, names: Iterable[str]) -> tuple[str, str]:
@@ -146,6 +167,12 @@ def _find_pair(path: str, names: Iterable[str]) -> tuple[str, str]:
             candidates = _enumerate(found)
             raise InputError(f"{path}: more than one {what}: {candidates}; {_HOW_TO_NAME_A_PAIR}")
     return options[0], weights[0]
+
+
+def _find_vocabulary(names: Iterable[str]) -> str | None:
+    """The one vocabulary among `names`, such as "vocab.txt", "vocab-2016.txt" or "x_vocab.txt"."""
+    found = [name for name in names if re.fullmatch(r"(vocab.*|.*_vocab)\.txt", _base(name))]
+    return found[0] if len(found) == 1 else None
 
 
 def _base(name: str) -> str:
@@ -183,32 +210,50 @@ def _open_zip(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 def read_model(
-    path: str | os.PathLike | ModelFiles, weights: str | os.PathLike | None = None
+    path: str | os.PathLike | ModelFiles,
+    weights: str | os.PathLike | None = None,
+    vocabulary: str | os.PathLike | None = None,
 ) -> PublishedModel:
     """Reads a model in published format: a pair, a directory that holds it, or a zip of it.
 
     Args:
       path: as for `resolve_model`, or what that returned.
-      weights: as for `resolve_model`.
+      weights, vocabulary: as for `resolve_model`.
 
     Raises:
       InputError: as `resolve_model`; or the model is of another kind; or a file is damaged or
         does not fit the other one.
     """
-    found = path if isinstance(path, ModelFiles) else resolve_model(path, weights)
+    found = path if isinstance(path, ModelFiles) else resolve_model(path, weights, vocabulary)
     if found.kind == PAIR:
         config = ElmoConfig.from_file(found.options)
+        words = _read_vocabulary(config, found, found.vocabulary)
+        config = config.with_vocabulary_size(len(words)) if words else config
         arrays = bilm_tf.read_weights(found.weights, config)
     elif found.kind == ZIP:
-        config, arrays = _read_zip(found)
+        config, arrays, words = _read_zip(found)
     else:
         kind = {TRAINING: "a training directory", SAVED_MODEL: "a SavedModel"}[found.kind]
         raise InputError(f"{found.path}: is {kind}, not a model in published format")
     extras = {name: arrays.pop(name) for name in bilm_tf.SOFTMAX_NAMES if name in arrays}
-    return PublishedModel(config, arrays, extras)
+    return PublishedModel(config, arrays, extras, words)
 
 
-def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays]:
+def _read_vocabulary(
+    config: ElmoConfig, found: ModelFiles, path: str | None, source: str | None = None
+) -> Vocabulary | None:
+    """The words of a model with word input, else None."""
+    if config.word_input is None:
+        return None
+    if path is None:
+        raise InputError(
+            f"{found.path}: the options have no char_cnn, so words are looked up in the table of a "
+            f"vocabulary, which is not there; {_HOW_TO_NAME_WORDS}"
+        )
+    return Vocabulary.from_file(path, source)
+
+
+def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
     options_source, weights_source = (
         f"{found.path}/{printable(name)}" for name in (found.options, found.weights)
     )
@@ -217,9 +262,25 @@ def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays]:
             raise InputError(f"{options_source}: is too large for options, over 1 MiB")
         options = files.parse_json(archive.read(found.options), options_source)
         config = ElmoConfig.from_options(options, options_source)
-        # The name inside the zip never becomes a path, so it can't lead out of anywhere.
-        with tempfile.NamedTemporaryFile(suffix=".hdf5") as temporary:
-            with archive.open(found.weights) as member:
-                shutil.copyfileobj(member, temporary, 1 << 20)
-            temporary.flush()
-            return config, bilm_tf.read_weights(temporary.name, config, weights_source)
+        words = None
+        if config.word_input:
+            with _extracted(archive, found.vocabulary) as path:
+                source = found.vocabulary and f"{found.path}/{printable(found.vocabulary)}"
+                words = _read_vocabulary(config, found, path, source)
+            config = config.with_vocabulary_size(len(words))
+        with _extracted(archive, found.weights) as path:
+            return config, bilm_tf.read_weights(path, config, weights_source), words
+
+
+@contextlib.contextmanager
+def _extracted(archive: zipfile.ZipFile, name: str | None) -> Iterator[str | None]:
+    """The path of a copy of a file of the zip; None for None."""
+    if name is None:
+        yield None
+        return
+    # The name inside the zip never becomes a path, so it can't lead out of anywhere.
+    with tempfile.NamedTemporaryFile() as temporary:
+        with archive.open(name) as member:
+            shutil.copyfileobj(member, temporary, 1 << 20)
+        temporary.flush()
+        yield temporary.name

@@ -223,7 +223,9 @@ def test_saved_model(tmp_path):
 def test_zip_as_the_repository_makes_it(make_zip, compression):
     path = make_zip(others=["vocab.txt", "meta.json", "README"], compression=compression)
     found = sources.resolve_model(path)
-    assert found == sources.ModelFiles(sources.ZIP, str(path), "options.json", "model.hdf5")
+    assert found == sources.ModelFiles(
+        sources.ZIP, str(path), "options.json", "model.hdf5", "vocab.txt"
+    )
     assert_is_the_model(sources.read_model(path))
     assert_is_the_model(sources.read_model(found))
 
@@ -280,7 +282,7 @@ def test_one_name_twice_in_a_zip(make_zip):
 
 def test_wrong_options_in_a_zip(make_zip, tmp_path):
     path = make_zip(options=None, others=["x/options.json"])
-    assert error_of(path).startswith(f"{path}/x/options.json: char_cnn is missing")
+    assert error_of(path).startswith(f"{path}/x/options.json: lstm.dim is missing")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("options.json", json.dumps({"a": " " * 2_000_000}))
         archive.writestr("model.hdf5", b"")

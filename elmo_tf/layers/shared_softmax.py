@@ -1,0 +1,39 @@
+"""A softmax without a kernel of its own: words are read and predicted by the same vectors."""
+
+from typing import Any
+
+import keras
+
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.word_embedding import WordEmbedding
+
+
+class SharedSoftmax(SampledSoftmax):
+    """A `SampledSoftmax` whose kernel is the table of a `WordEmbedding`; see there for the rest.
+
+    Only `bias` is a weight of this layer. The table's gradient is the sum of what comes from both
+    of its uses, in one `tf.IndexedSlices` where a row may occur twice.
+
+    Args:
+      words: the layer whose table is the kernel; built before this one is called.
+
+    Reference:
+      Press and Wolf 2017, https://arxiv.org/abs/1608.05859; `share_embedding_softmax` of bilm-tf.
+    """
+
+    def __init__(self, words: WordEmbedding, **kwargs: Any) -> None:
+        super().__init__(words.vocabulary_size, **kwargs)
+        # Behind a function: as an attribute Keras would take the table for a weight of this layer.
+        self._find_kernel = lambda: words.embedding
+
+    @property
+    def kernel(self) -> keras.Variable:
+        """`[vocabulary_size, dim]`, the table."""
+        return self._find_kernel()
+
+    def _add_kernel(self, dim: int) -> None:
+        if dim != self.kernel.shape[1]:
+            raise ValueError(
+                f"SharedSoftmax: inputs must be {self.kernel.shape[1]} wide (the table's vectors), "
+                f"got {dim}"
+            )

@@ -1,0 +1,85 @@
+"""A table of word vectors, in the place of the character CNN: one vector for each known word."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers.seeds import derive_seed
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class WordEmbedding(keras.layers.Layer):
+    """Looks up the vector of each word: y = embedding[id - 1].
+
+    Its gradient is a `tf.IndexedSlices` with the rows that were looked up, so the cost of a step
+    of training does not depend on the number of words.
+
+    Weight: `embedding [vocabulary_size, projection_dim]`, starting as normal(0, 1 /
+    sqrt(projection_dim)), of which vectors have length 1 on average. That is what bilm-tf's softmax
+    starts with, and suits a table that is both; bilm-tf's own table starts as Glorot's
+    uniform(-a, a), a = sqrt(6 / (vocabulary_size + projection_dim)), next to nothing for a large
+    vocabulary. The table is float32 whatever the precision policy; results have the policy's.
+
+    Args:
+      vocabulary_size: number of words.
+      projection_dim: width of the result.
+      seed: integer that fixes the initial weights, or None.
+
+    Call arguments:
+      word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding.
+      dense: there for `CharCnn`, whose place the layer takes. No shape in here depends on values.
+
+    Returns:
+      float `[..., projection_dim]`. Padding gives some vector too; masking is the caller's.
+
+    Example:
+      >>> layer = WordEmbedding(vocabulary_size=10_000, projection_dim=64)
+      >>> layer(tf.constant([[17, 4, 0]])).shape
+      TensorShape([1, 3, 64])
+
+    Reference:
+      bilm-tf trains so with options that have no `char_cnn`.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, projection_dim: int, seed: int | None = None, **kwargs: Any
+    ) -> None:
+        # Without autocast, here and for the weight: a cast would copy the whole table each step.
+        super().__init__(autocast=False, **kwargs)
+        if vocabulary_size < 1:
+            raise ValueError(
+                f"WordEmbedding: vocabulary_size must be at least 1, got {vocabulary_size}"
+            )
+        self.vocabulary_size = vocabulary_size
+        self.projection_dim = projection_dim
+        self.seed = seed
+
+    def build(self, word_ids_shape: tuple[int | None, ...]) -> None:
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.vocabulary_size, self.projection_dim),
+            initializer=keras.initializers.RandomNormal(
+                stddev=1 / math.sqrt(self.projection_dim), seed=derive_seed(self.seed, "embedding")
+            ),
+            dtype="float32",
+            autocast=False,
+        )
+
+    def call(self, word_ids: tf.Tensor, dense: bool = False) -> tf.Tensor:
+        rows = tf.maximum(tf.convert_to_tensor(word_ids) - 1, 0)
+        # `value`, as gathering from a copy of the table would have a gradient of its size.
+        return tf.cast(tf.gather(self.embedding.value, rows), self.compute_dtype)
+
+    def compute_output_shape(self, word_ids_shape: Sequence[int | None]) -> tuple:
+        return (*word_ids_shape, self.projection_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "projection_dim": self.projection_dim,
+            "seed": self.seed,
+        }
