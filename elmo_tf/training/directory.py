@@ -23,6 +23,7 @@ from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.learning_rates import with_decay_steps
+from elmo_tf.training.text_files import TextIdentity
 from elmo_tf.training_config import TrainingConfig
 
 OPTIONS, TRAINING, VOCABULARY = "options.json", "training.json", "vocab.txt"
@@ -72,7 +73,7 @@ class Run(NamedTuple):
       vocabulary: the words it predicts.
       text_files: the shards of the corpus.
       text: `num_sentences` and `num_tokens` of the corpus (of one direction, with one boundary a
-        sentence), and what identifies its files.
+        sentence), counted once, and what identifies its files: a `TextIdentity` as a dict.
       initial_weights: as in `Request`.
     """
 
@@ -128,13 +129,14 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
     vocabulary = Vocabulary.from_file(request.vocabulary_file)
     config = config.with_vocabulary_size(len(vocabulary))
     tokenizer = make_tokenizer(training.tokenizer, training.normalize)
+    identity = TextIdentity.of(request.text_files)
     num_sentences, num_tokens = count_corpus(request.text_files, tokenizer)
     if not num_sentences:
         raise InputError(f"no sentence in {', '.join(request.text_files[:3])}")
     text = {
         "num_sentences": num_sentences,
         "num_tokens": num_tokens,
-        "files": text_identity(request.text_files),
+        **identity._asdict(),
     }
     run = Run(
         request.directory,
@@ -173,8 +175,9 @@ def resume_run(request: Request) -> Run:
         changes.append(f"--size or --options_file (not that of {OPTIONS})")
     if Vocabulary.from_file(request.vocabulary_file).words != vocabulary.words:
         changes.append(f"--vocab_file (not the words of {VOCABULARY})")
-    if text_identity(request.text_files) != stored["text"]["files"]:
-        changes.append("--train_files (other names, sizes or number of files)")
+    text = _same_text(stored["text"], request.text_files)
+    if text is None:
+        changes.append("--train_files (other files, or other text in them)")
     if request.initial_weights not in (None, stored["initial_weights"]):
         was = stored["initial_weights"] or "none"
         changes.append(f"--initial_weights (was {was}, is {request.initial_weights})")
@@ -190,7 +193,7 @@ def resume_run(request: Request) -> Run:
         training,
         vocabulary,
         request.text_files,
-        stored["text"],
+        text,
         stored["initial_weights"],
     )
     _write_training(run)
@@ -208,16 +211,19 @@ def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[s
     path = os.path.join(directory, TRAINING)
     stored = files.read_json(path)
     missing = [key for key in ("settings", "text", "initial_weights") if key not in stored]
+    known = stored.get("text", TextIdentity._fields)
+    missing += [f"text.{key}" for key in TextIdentity._fields if key not in known]
     if missing:
         raise InputError(f"{path}: {', '.join(missing)} missing; was it edited?")
     training = TrainingConfig.from_dict(stored["settings"], path)
     return ElmoConfig.from_file(os.path.join(directory, OPTIONS)), training, stored
 
 
-def text_identity(text_files: list[str]) -> dict[str, Any]:
-    """What identifies the files of a text: their names, sizes and order."""
-    described = SentenceReader(text_files, make_tokenizer()).state()["run"]
-    return {key: value for key, value in described.items() if key not in ("shuffle_buffer", "seed")}
+def _same_text(stored: dict[str, Any], text_files: list[str]) -> dict[str, Any] | None:
+    """`stored`, with the times of `text_files`, or None if they are of another text."""
+    identity = TextIdentity(*(stored[key] for key in TextIdentity._fields))
+    found = identity.found_again(text_files)
+    return None if found is None else {**stored, **found._asdict()}
 
 
 def _write_training(run: Run) -> None:

@@ -14,6 +14,7 @@ from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.training import directory
 from elmo_tf.training.directory import Run
+from elmo_tf.training.text_files import TextIdentity
 
 HELDOUT, BEST = "heldout.json", "best"
 
@@ -50,14 +51,15 @@ class HeldOut:
     def __init__(self, run: Run, text_files: list[str]) -> None:
         self._run = run
         self._text_files = text_files
-        self._text = directory.text_identity(text_files)
         self._path = os.path.join(run.directory, HELDOUT)
         self._scorer: WindowScorer | None = None
         self._stored: dict[str, Any] = {}
         if os.path.isfile(self._path):
             self._stored = files.read_json(self._path)
-        if self._stored.get("text") != self._text or "history" not in self._stored:
-            self._stored = {"text": self._text, "history": [], "last": None, "best": None}
+        identity = TextIdentity.of(text_files)
+        text = {"files": identity.files, "contents": identity.contents}
+        if self._stored.get("text") != text or "history" not in self._stored:
+            self._stored = {"text": text, "history": [], "last": None, "best": None}
 
     @property
     def last(self) -> dict[str, Any] | None:

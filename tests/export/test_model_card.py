@@ -76,7 +76,13 @@ def test_provenance_is_given_line_by_line():
 def test_provenance_of_a_run_has_its_text_and_no_path(tmp_path, initial_weights):
     description = {
         "settings": TrainingConfig(tokenizer="unicode_script", normalize="nfc").to_dict(),
-        "text": {"num_sentences": 1234, "num_tokens": 56789, "files": {"names": ["/home/me/a"]}},
+        "text": {
+            "num_sentences": 1234,
+            "num_tokens": 56789,
+            "files": {"names": ["/home/me/a"]},
+            "times": "",
+            "contents": "",
+        },
         "initial_weights": initial_weights,
     }
     (tmp_path / "training.json").write_text(json.dumps(description))

@@ -1,13 +1,14 @@
 """Runs begun and found again: what is written down, what may change, what is refused."""
 
 import json
+import os
 import shutil
 
 import pytest
 
 from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError, UsageError
-from elmo_tf.training import directory
+from elmo_tf.training import directory, text_files
 from tests.training import tiny
 
 
@@ -105,10 +106,60 @@ def test_other_files_are_refused_by_name(folder):
     for flag in (
         "--size or --options_file (not that of options.json)",
         "--vocab_file (not the words of vocab.txt)",
-        "--train_files (other names, sizes or number of files)",
+        "--train_files (other files, or other text in them)",
         "--initial_weights (was none, is weights.zip)",
     ):
         assert flag in str(error.value)
+
+
+def change(path, old, new):
+    """Changes the text and the time, and not the size."""
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    moment = before.st_mtime_ns + 10**9
+    os.utime(path, ns=(before.st_atime_ns, moment))
+    assert path.stat().st_size == before.st_size
+
+
+def test_tokens_are_counted_once(folder, monkeypatch):
+    counted = []
+    count = directory.count_corpus
+    monkeypatch.setattr(directory, "count_corpus", lambda *a: counted.append(a) or count(*a))
+    texts = [tiny.open_run(folder).text for _ in range(3)]
+    assert len(counted) == 1
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_text_of_the_same_size_that_changed_is_refused(folder):
+    tiny.open_run(folder)
+    change(folder / "b.txt", b"b1", b"b9")
+    with pytest.raises(UsageError, match="--train_files .other files, or other text in them"):
+        tiny.open_run(folder)
+    change(folder / "b.txt", b"b9", b"b1")  # as it was, but for its time
+    tiny.open_run(folder)
+
+
+def test_contents_are_read_only_after_a_write(folder, monkeypatch):
+    tiny.open_run(folder)
+    read = text_files._digest_of_contents
+    monkeypatch.setattr(text_files, "_digest_of_contents", lambda paths: pytest.fail("read"))
+    tiny.open_run(folder)
+    monkeypatch.setattr(text_files, "_digest_of_contents", read)
+    for name in ("a.txt", "b.txt"):
+        os.utime(folder / name, ns=(10**18, 10**18))
+    tiny.open_run(folder)  # notes the new times
+    monkeypatch.setattr(text_files, "_digest_of_contents", lambda paths: pytest.fail("read"))
+    tiny.open_run(folder)
+
+
+def test_contents_count_by_file(folder):
+    """The same bytes, divided in another way, are another text: its lines are others."""
+    first = text_files.TextIdentity.of([str(folder / "a.txt"), str(folder / "b.txt")])
+    a, b = (folder / "a.txt").read_bytes(), (folder / "b.txt").read_bytes()
+    (folder / "a.txt").write_bytes(a + b[:1])
+    (folder / "b.txt").write_bytes(b[1:])
+    second = text_files.TextIdentity.of([str(folder / "a.txt"), str(folder / "b.txt")])
+    assert first.contents != second.contents
 
 
 def test_a_corpus_may_be_moved(folder):
@@ -147,6 +198,10 @@ def test_text_without_a_sentence_begins_no_run(folder):
         (None, "is not the directory of a training run: no training.json"),
         ("{", "training.json:1: is not JSON"),
         ("{}", "training.json: settings, text, initial_weights missing"),
+        (
+            '{"settings": {}, "text": {"files": {}}, "initial_weights": null}',
+            "training.json: text.times, text.contents missing",
+        ),
     ],
 )
 def test_damaged_descriptions(folder, content, message):

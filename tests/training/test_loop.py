@@ -325,3 +325,6 @@ def test_other_heldout_text_begins_anew(folder):
     (folder / "other.txt").write_bytes(b"b1 c2\n")
     assert HeldOut(run, [str(folder / "heldout.txt")]).best["step"] == 4
     assert HeldOut(run, [str(folder / "other.txt")]).best is None
+    heldout = folder / "heldout.txt"
+    heldout.write_bytes(heldout.read_bytes()[::-1])  # of the same name and size
+    assert HeldOut(run, [str(heldout)]).best is None
