@@ -18,17 +18,21 @@ so far, in a directory that can be used like MODEL_DIR itself. `tensorboard
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from elmo_tf import command_line, config, train_flags
-from elmo_tf.errors import UsageError
+from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import lines
+from elmo_tf.training.cluster import read_cluster
 from elmo_tf.training.lock import run_lock
+from elmo_tf.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from elmo_tf.training.directory import Request, Run
+    from elmo_tf.training.distributed import OneDevice
     from elmo_tf.training.loop import Trainer
 
 _FLAGS = train_flags.define()
@@ -42,38 +46,50 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: flags.FlagValues) -> None:
     request_parts = _checked_flags(options)
     command_line.load_tensorflow()
-    with run_lock(request_parts["directory"]):
-        _train(options, request_parts)
+    from elmo_tf.training import distributed
+
+    distribution = distributed.open_distribution(options.distribution)
+    # Only the first of several processes writes in the directory.
+    lock = run_lock(request_parts["directory"]) if distribution.is_chief else nullcontext()
+    with distribution.failures(), lock:
+        _train(options, request_parts, distribution)
 
 
-def _train(options: flags.FlagValues, request_parts: dict[str, Any]) -> None:
+def _train(
+    options: flags.FlagValues, request_parts: dict[str, Any], distribution: "OneDevice"
+) -> None:
     from elmo_tf.training.directory import Request
     from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.next_commands import next_commands
 
     heldout_files = request_parts.pop("heldout_files")
-    if heldout_files:
+    if heldout_files and distribution.is_chief:
         check_text(heldout_files)
-    run = _open_run(Request(**request_parts), options.export_dir)
+    with distribution.chief_first():
+        run = _open_run(Request(**request_parts), options.export_dir, distribution)
     _check_patience(run.training.patience, heldout_files)
-    trainer = Trainer(run, HeldOut(run, heldout_files) if heldout_files else None)
-    if not trainer.is_complete:
+    heldout = HeldOut(run, heldout_files) if heldout_files else None
+    trainer = Trainer(run, heldout, distribution)
+    if distribution.is_chief and not trainer.is_complete:
         _check_export(options.export_dir)
-    print(_describe(run, trainer), flush=True)
+    print(_describe(run, trainer, distribution), flush=True)
     outcome = trainer.train()
     if outcome.signal:
         raise KeyboardInterrupt(
             f"stopped by {outcome.signal} at step {outcome.step:,} of {run.num_steps:,}, which is "
             f"saved in {run.directory}; the same command goes on from there"
         )
+    if not distribution.is_chief:
+        return
     _export(trainer, run, options.export_dir)
     print(next_commands(run, options.heldout_files, options.export_dir))
 
 
 def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
     """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
-    _check_distribution(options.distribution)
+    if options.distribution == train_flags.MULTI_WORKER:
+        read_cluster(os.environ)
     _check_patience(options.patience, options.heldout_files)
     return {
         "settings": train_flags.settings(options),
@@ -85,13 +101,6 @@ def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
         "vocabulary_file": os.path.expanduser(options.vocab_file),
         "initial_weights": options.initial_weights,
     }
-
-
-def _check_distribution(value: str) -> None:
-    if value in ("mirrored", "multi_worker"):
-        raise UsageError(f"--distribution: {value} is not there yet, only none (one device)")
-    if value != "none":
-        raise UsageError(f"--distribution: must be none (one device), got {value!r}")
 
 
 def _check_patience(patience: int | None, heldout_files: str | list[str] | None) -> None:
@@ -107,12 +116,20 @@ def _check_export(path: str | None) -> None:
         directories.check_directory_target(path, False, saved_model.is_saved_model)
 
 
-def _open_run(request: "Request", export_dir: str | None) -> "Run":
+def _open_run(request: "Request", export_dir: str | None, distribution: "OneDevice") -> "Run":
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.training import directory, initial
 
     if directory.is_run(request.directory):
-        return directory.resume_run(request)
+        run = directory.resume_run(request)
+        distribution.check_settings(run.training)
+        return run
+    if not distribution.is_chief:
+        raise InputError(
+            f"--model_dir: {request.directory} holds no run, but the first process has begun one; "
+            "all processes need the same directory, as on a shared file system"
+        )
+    distribution.check_settings(TrainingConfig(**request.settings))
     _check_export(export_dir)
     model_config = request.config
     if request.initial_weights:
@@ -127,7 +144,9 @@ def _open_run(request: "Request", export_dir: str | None) -> "Run":
     )
 
 
-def _describe(run: "Run", trainer: "Trainer") -> str:
+def _describe(run: "Run", trainer: "Trainer", distribution: "OneDevice") -> str:
+    if not distribution.is_chief:
+        return f"{distribution}; the first process reports and saves"
     training, text = run.training, run.text
     softmax = "full softmax"
     if trainer.is_sampled:
@@ -141,7 +160,7 @@ def _describe(run: "Run", trainer: "Trainer") -> str:
     return (
         f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
         f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"
-        f"{trainer.num_parameters:,} parameters, {softmax}\n"
+        f"{trainer.num_parameters:,} parameters, {softmax}, {distribution}\n"
         f"{run.num_steps:,} steps of {size} tokens, "
         f"{run.steps_per_epoch:,} an epoch; {begin}"
     )

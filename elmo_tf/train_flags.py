@@ -10,6 +10,7 @@ from elmo_tf.errors import InputError, UsageError
 from elmo_tf.training_config import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingConfig
 
 DEFAULT_SIZE = "original"
+NONE, MIRRORED, MULTI_WORKER = "none", "mirrored", "multi_worker"  # distributions
 
 
 def define() -> flags.FlagValues:
@@ -60,8 +61,16 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
         "one for the same vocabulary, and is new otherwise.",
     )
     define("export_dir", "Where to export the model to at the end, as a SavedModel.")
-    flags.DEFINE_string(
-        "distribution", "none", "Devices to train on: none, which is one device.", flag_values
+    flags.DEFINE_enum(
+        "distribution",
+        NONE,
+        [NONE, MIRRORED, MULTI_WORKER],
+        "Devices to train on. none: one. mirrored: all GPUs of this machine, or without any its "
+        "logical CPUs. multi_worker: those of all processes that the environment variable "
+        "TF_CONFIG names; each is started with the same command, sees the same files under the "
+        "same names, and worker 0 writes and reports. The batch is split evenly; losses are those "
+        "of one device, and a run may go on with another distribution.",
+        flag_values,
     )
 
 

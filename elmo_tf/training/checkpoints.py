@@ -82,14 +82,19 @@ class RunCheckpoints:
         """The step of the newest usable checkpoint, or None if there is none yet."""
         return self._saved_step
 
-    def save(self, position: Position) -> None:
+    def save(self, position: Position, writes: bool = True) -> None:
         """Saves the run as it is after `position`; does nothing if that step is saved already.
+
+        Args:
+          position: after the steps done.
+          writes: False where another process writes the same.
 
         Raises:
           InputError: it could not be written, for instance because the disk is full.
         """
         if position.step != self._saved_step:
-            self._write(self._manager, position)
+            if writes:
+                self._write(self._manager, position)
             self._saved_step = position.step
 
     def save_copy(self, directory: str, position: Position) -> None:

@@ -106,13 +106,20 @@ class HeldOut:
             self._scorer, sentences, self._run.vocabulary, _BATCH_SIZE, progress
         )
 
-    def record(self, step: int, evaluation: Evaluation, save_copy: Callable[[str], None]) -> bool:
+    def record(
+        self,
+        step: int,
+        evaluation: Evaluation,
+        save_copy: Callable[[str], None],
+        writes: bool = True,
+    ) -> bool:
         """Writes a figure down; returns whether it is the best so far.
 
         Args:
           step: steps done.
           evaluation: of the model after them.
           save_copy: saves the run's checkpoint in a directory; called if it is the best.
+          writes: False where another process writes the same.
         """
         figures = {
             "step": step,
@@ -122,11 +129,13 @@ class HeldOut:
         }
         is_best = self.best is None or evaluation.perplexity < self.best["perplexity"]
         if is_best:
-            self._keep(save_copy)
+            if writes:
+                self._keep(save_copy)
             self._stored["best"] = figures
         self._stored["last"] = figures
         self._stored["history"].append({key: figures[key] for key in ("step", "perplexity")})
-        files.write_json(self._path, self._stored)
+        if writes:
+            files.write_json(self._path, self._stored)
         return is_best
 
     def _keep(self, save_copy: Callable[[str], None]) -> None:

@@ -1,16 +1,19 @@
 """A run from where it is to its end, or to the next signal."""
 
+import contextlib
 import math
 import os
 import time
 from typing import NamedTuple
 
 from elmo_tf.errors import InputError
+from elmo_tf.evaluation import Evaluation
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.training.checkpoints import Position, RunCheckpoints
 from elmo_tf.training.data import TrainingData, effective_negatives
 from elmo_tf.training.directory import Run
+from elmo_tf.training.distributed import OneDevice
 from elmo_tf.training.heldout import HeldOut, describe
 from elmo_tf.training.initial import read_initial_weights
 from elmo_tf.training.interrupts import StopSignals
@@ -18,7 +21,7 @@ from elmo_tf.training.learning_rates import learning_rate_of_step
 from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import make_optimizer
 from elmo_tf.training.progress import Progress, Scalars
-from elmo_tf.training.step import StepResult, TrainStep
+from elmo_tf.training.step import StepResult
 
 LOGS = "logs"
 
@@ -52,35 +55,43 @@ class Trainer:
     Args:
       run: see `directory`.
       heldout: text to evaluate on, or None.
+      distribution: what shares out the steps; see `distributed`.
     """
 
-    def __init__(self, run: Run, heldout: HeldOut | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        heldout: HeldOut | None = None,
+        distribution: OneDevice = OneDevice(),  # noqa: B008, it can't change
+    ) -> None:
         training, size = run.training, len(run.vocabulary)
         self._run = run
         self._heldout = heldout
         self._num_negatives = effective_negatives(training, size)
-        self.model = ElmoLanguageModel(
-            run.config,
-            size,
-            training.dropout,
-            training.seed,
-            training.dtype_policy,
-            vocabulary=run.vocabulary,
-            name="language_model",
-        )
-        self._optimizer = make_optimizer(training)
-        is_scaled = training.mixed_precision == "float16"
-        self._loss_scale = LossScale(self._optimizer) if is_scaled else None
-        self._step = TrainStep(
-            self.model,
-            self._optimizer,
-            training.num_streams,
-            training.unroll_steps,
-            self._num_negatives,
-            training.clip_norm,
-            self._loss_scale,
-            training.accumulation_steps,
-        )
+        self._distribution = distribution
+        with distribution.scope():
+            self.model = ElmoLanguageModel(
+                run.config,
+                size,
+                training.dropout,
+                training.seed,
+                training.dtype_policy,
+                vocabulary=run.vocabulary,
+                name="language_model",
+            )
+            self._optimizer = make_optimizer(training)
+            is_scaled = training.mixed_precision == "float16"
+            self._loss_scale = LossScale(self._optimizer) if is_scaled else None
+            self._step = distribution.make_step(
+                self.model,
+                self._optimizer,
+                training.num_streams,
+                training.unroll_steps,
+                self._num_negatives,
+                training.clip_norm,
+                self._loss_scale,
+                training.accumulation_steps,
+            )
         self._checkpoints = RunCheckpoints(
             run.directory,
             self.model,
@@ -92,8 +103,11 @@ class Trainer:
             run.reader(), run.vocabulary, training.num_streams, training.unroll_steps
         )
         self.origin = "random weights"  # what step 0 of the run starts from
-        self._position = self._checkpoints.restore() or self._begin()
-        self._stream.restore(self._position.stream)
+        position = self._checkpoints.restore() or self._begin()
+        evaluated = heldout and heldout.last
+        distribution.require_same(run.training, run.text, heldout is None, evaluated, position.step)
+        self._stream.restore(position.stream)
+        self._position = position._replace(state=distribution.split_state(position.state))
         self._learning_rate: float | None = None  # of the last step; none yet
         self._save_time = time.monotonic()
 
@@ -146,20 +160,31 @@ class Trainer:
           InputError: the text can't be read any more, or a checkpoint can't be written.
         """
         run, first_step = self._run, self.step
-        progress = Progress(run.num_steps, first_step, run.tokens_per_step, self.is_sampled)
-        logs = os.path.join(run.directory, LOGS)
+        reports = self._distribution.is_chief
+        progress = Progress(
+            run.num_steps, first_step, run.tokens_per_step, self.is_sampled, is_shown=reports
+        )
+        logs = os.path.join(run.directory, LOGS) if reports else None
         scalars = Scalars(logs, self.is_sampled, run.training.steps_per_report)
         with StopSignals() as signals:
             try:
                 self._loop(signals, progress, scalars)
-            except _Interrupted:
-                pass
             finally:
                 progress.close()
                 scalars.close()
             # Whatever was due is saved already, unless a signal came between.
-            self._checkpoints.save(self._position)
-            return Outcome(self.step, None if self.is_complete else signals.received)
+            self._save()
+            signal = signals.received or "a signal to another process"
+            return Outcome(self.step, None if self.is_complete else signal)
+
+    def _save(self) -> None:
+        """Saves the run as it is, unless it is saved already; all processes have to call it."""
+        if self._checkpoints.saved_step != self.step:
+            self._checkpoints.save(self._whole_position(), self._distribution.is_chief)
+
+    def _whole_position(self) -> Position:
+        state = self._distribution.join_state(self._position.state)
+        return self._position._replace(state=state)
 
     def _loop(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
         run = self._run
@@ -171,7 +196,7 @@ class Trainer:
             self.step,
         )
         self._evaluate_if_due(signals, progress, scalars)  # it may have been interrupted
-        while not self.is_complete and not signals.received:
+        while not self.is_complete and not self._is_stopped(signals):
             result = self._advance(data)
             progress.step(self.step, result)
             speed = {
@@ -182,7 +207,7 @@ class Trainer:
                 speed["loss scale"] = float(self._loss_scale.factor)
             scalars.step(self.step, result, speed)
             if self._is_save_due() or self.is_complete:
-                self._checkpoints.save(self._position)
+                self._save()
                 self._save_time = time.monotonic()
             self._evaluate_if_due(signals, progress, scalars)
         if self._has_lost_patience:
@@ -190,15 +215,21 @@ class Trainer:
 
     def _is_save_due(self) -> bool:
         minutes = self._run.training.minutes_per_checkpoint
-        if minutes is not None and time.monotonic() - self._save_time >= 60 * minutes:
-            return True
+        if minutes is not None:
+            is_late = time.monotonic() - self._save_time >= 60 * minutes
+            if self._distribution.any_process(is_late):
+                return True
         return self.step % self._run.training.steps_per_checkpoint == 0
+
+    def _is_stopped(self, signals: StopSignals) -> bool:
+        return self._distribution.any_process(signals.received is not None)
 
     def _advance(self, data: TrainingData) -> StepResult:
         try:
             batch = next(data)
         except InputError:
-            self._checkpoints.save(self._position)  # what was done is sound
+            if self._distribution.num_processes == 1:  # others may have met no error
+                self._save()  # what was done is sound
             raise
         self._set_learning_rate()
         result, state = self._step(batch, self._position.state)
@@ -224,16 +255,15 @@ class Trainer:
         if self._heldout is None or not self._heldout.is_due(self.step):
             return
 
-        def check(num_tokens: int) -> None:
-            if signals.received:
-                raise _Interrupted
-            progress.evaluate(num_tokens)
-
-        evaluation = self._heldout.evaluate(self.model, check)
+        position = self._whole_position()
+        evaluation = self._evaluate(signals, progress)
+        if not evaluation.num_tokens:
+            return
         is_best = self._heldout.record(
             self.step,
             evaluation,
-            lambda directory: self._checkpoints.save_copy(directory, self._position),
+            lambda directory: self._checkpoints.save_copy(directory, position),
+            self._distribution.is_chief,
         )
         progress.say(f"step {self.step:,}: {describe(evaluation)}{', the best' * is_best}")
         progress.resume_clock()
@@ -245,3 +275,17 @@ class Trainer:
                 "held-out loss/backward": evaluation.backward_loss,
             },
         )
+
+    def _evaluate(self, signals: StopSignals, progress: Progress) -> Evaluation:
+        """The chief's evaluation in every process; no token in it if a signal interrupted it."""
+
+        def check(num_tokens: int) -> None:
+            if signals.received:
+                raise _Interrupted
+            progress.evaluate(num_tokens)
+
+        evaluation = Evaluation(0.0, 0.0, 0)
+        if self._distribution.is_chief:
+            with contextlib.suppress(_Interrupted):
+                evaluation = self._heldout.evaluate(self.model, check)
+        return Evaluation(*self._distribution.from_chief(evaluation))

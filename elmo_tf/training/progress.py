@@ -27,11 +27,18 @@ class Progress:
       first_step: steps done before.
       tokens_per_step: of one direction.
       is_sampled: whether losses are those of a sampled softmax, and must be called so.
+      is_shown: False where another process shows it.
     """
 
     def __init__(
-        self, num_steps: int, first_step: int, tokens_per_step: int, is_sampled: bool
+        self,
+        num_steps: int,
+        first_step: int,
+        tokens_per_step: int,
+        is_sampled: bool,
+        is_shown: bool = True,
     ) -> None:
+        self._is_shown = is_shown
         self._num_steps = num_steps
         self._tokens_per_step = tokens_per_step
         self._loss_name = "sampled loss" if is_sampled else "loss"
@@ -41,7 +48,7 @@ class Progress:
         self._evaluated_tokens = 0
         self._evaluation_line: float | None = None  # when the last one was, or the first window
         self._bar: tqdm | None = None
-        if sys.stderr is not None and sys.stderr.isatty():
+        if is_shown and sys.stderr is not None and sys.stderr.isatty():
             self._bar = tqdm(total=num_steps, initial=first_step, unit="step", dynamic_ncols=True)
 
     def step(self, step: int, result: StepResult) -> None:
@@ -78,7 +85,7 @@ class Progress:
         """Prints a line, above the bar if there is one."""
         if self._bar is not None:
             self._bar.write(message)
-        else:
+        elif self._is_shown:
             print(message, flush=True)
 
     def evaluate(self, num_tokens: int) -> None:
@@ -123,13 +130,15 @@ class Scalars:
     """Writes figures for TensorBoard, means over the steps since the last time.
 
     Args:
-      directory: of the event files.
+      directory: of the event files; None for none.
       is_sampled: as for `Progress`.
       steps_per_report: steps from one record to the next.
     """
 
-    def __init__(self, directory: str, is_sampled: bool, steps_per_report: int) -> None:
-        self._writer = tf.summary.create_file_writer(directory)
+    def __init__(self, directory: str | None, is_sampled: bool, steps_per_report: int) -> None:
+        self._writer = tf.summary.create_noop_writer()
+        if directory is not None:
+            self._writer = tf.summary.create_file_writer(directory)
         self._kind = "sampled " if is_sampled else ""
         self._steps_per_report = steps_per_report
         self._results: list[StepResult] = []

@@ -97,14 +97,15 @@ class TrainStep:
         if num_negatives:
             ids = tf.TensorSpec([num_negatives], tf.int32)
             negatives = Negatives(ids, num_tries=tf.TensorSpec([], tf.int32))
-        state = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), model.zero_state(batch_size)
-        )
+        state = self._state_signature(batch_size)
         self.function = tf.function(
             self._step,
             input_signature=[window, negatives, tf.TensorSpec([2], tf.int32), state],
             autograph=False,
         )
+
+    def _state_signature(self, batch_size: int) -> BiLmState:
+        return tf.nest.map_structure(tf.type_spec_from_value, self._model.zero_state(batch_size))
 
     def __call__(self, batch: Batch, state: BiLmState) -> tuple[StepResult, BiLmState]:
         """Does one step; returns its figures and the state after the window."""
