@@ -1,8 +1,13 @@
-"""Every example of README.md is run, in the order of the page, where a user's files would be."""
+"""Examples of README.md and docs/training.md are run, in the order of the page, where a user's
+files would be; what the pages say of flags, sizes and links is compared with the code."""
 
 import ast
+import copy
+import importlib
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,8 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo_tf import train, train_flags
 from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.text.tokens import TOKENIZERS, make_tokenizer
 from elmo_tf.weights import bilm_tf
 
 PROJECTION = 5
@@ -25,6 +32,14 @@ SENTENCES = ["The cat sat on the mat .", "Rain fell .", "It was late , so we lef
 # A fenced block is an example; what is only indented is not (`make demo` has its own test).
 EXAMPLE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHAPE = re.compile(r"#.*?(\[[^\]]*\])")
+
+
+MODULES = ("vocab", "train", "evaluate", "score", "embed")
+
+
+@pytest.fixture(scope="session")
+def training_page(project_dir):
+    return (project_dir / "docs/training.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -89,10 +104,20 @@ def test_wrong_shapes_would_be_noticed():
 
 
 def test_links_lead_somewhere(project_dir):
-    for page in ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+    pages = ("README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/training.md")
+    for page in pages:
         text = EXAMPLE.sub("", (project_dir / page).read_text(encoding="utf-8"))
-        for target in re.findall(r"\]\(([^)#]+)\)", text):
-            assert target.startswith("https://") or (project_dir / target).exists(), target
+        slugs = {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+        slugs.update(re.findall(r'<a id="([^"]+)">', text))
+        for target, place in re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", text):
+            is_there = (project_dir / page).parent.joinpath(target).exists()
+            assert target.startswith("https://") or is_there, target
+            assert target or place in slugs, place
+
+
+def slug(heading):
+    """The name that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def test_fences_are_examples_of_a_known_kind(project_dir):
@@ -118,3 +143,92 @@ def test_sizes_are_those_of_the_code(project_dir):
             char_cnn.num_filters,
             char_cnn.num_highway_layers,
         ]
+
+
+def commands_of(code, project_dir):
+    """(module, arguments) of each command of ours in a block."""
+    scripts = dict(
+        re.findall(r'"(elmo-[\w-]+)=([\w.]+):main"', (project_dir / "setup.py").read_text())
+    )
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words and re.match(r"[A-Z_]+=", words[0]):  # a variable for this command alone
+            words.pop(0)
+        if words[:2] == ["python", "-m"]:
+            yield importlib.import_module(words[2]), words[3:]
+        elif words:
+            yield importlib.import_module(scripts[words[0]]), words[1:]
+
+
+def test_commands_of_the_training_page_are_right(training_page, project_dir):
+    """Every flag is there, takes its value, and nothing that is required is missing."""
+    examples = EXAMPLE.findall(training_page)
+    assert training_page.count("```") == 2 * len(examples)
+    assert {language for language, _ in examples} == {"sh", "shell", "text"}
+    trainings = 0
+    for language, code in examples:
+        for module, arguments in commands_of(code, project_dir) if language != "text" else ():
+            options = copy.deepcopy(module._FLAGS)
+            assert options(["", *arguments]) == [""]
+            if module is train:
+                trainings += 1
+                train_flags.settings(options)
+                train_flags.model_config(options)
+    assert trainings >= 5
+
+
+def test_flags_that_the_training_page_names_are_there(training_page):
+    names = [
+        *(f"elmo_tf.{name}" for name in MODULES),
+        "export.export_elmo",
+        "export.export_weights",
+    ]
+    defined = {name for each in names for name in importlib.import_module(each)._FLAGS}
+    found = set(re.findall(r"--([a-z][a-z_]*)", training_page))
+    assert found - defined == {"help", "logdir"}
+    # The page is of training: it leaves nothing of that out.
+    assert set(train._FLAGS) - found == {"distribution"}  # not there yet
+
+
+def test_figures_and_tokens_of_the_training_page_are_those_of_the_code(training_page):
+    rows = re.findall(r"^\| `(\w+)` \| ([\d, |]+) \|$", training_page, re.MULTILINE)
+    assert [name for name, _ in rows] == ["tiny", "small", "medium", "original"]
+    for name, row in rows:
+        config = ElmoConfig.from_size(name)
+        arrays = bilm_tf.table(config)
+        of_lstms = [each for each in arrays if each.name.startswith("RNN")]
+        dim = config.lstm.projection_dim
+        figures = [int(figure.replace(",", "")) for figure in row.split("|")]
+        expected = [config.lstm.dim, dim, num_parameters(arrays), num_parameters(of_lstms)]
+        assert figures == [*expected, 10_000 * (dim + 1)]
+
+    (text, table), *_ = re.findall(r'^\| \| "(.*)" becomes \|\n((?:\|.*\n)+)', training_page, re.M)
+    shown = dict(re.findall(r"^\| `(\w+)`.*? \| (`.*`|the same.*) \|$", table, re.M))
+    assert list(shown) == sorted(TOKENIZERS, key=list(shown).index)
+    for name, cell in shown.items():
+        cell = shown["whitespace"] if cell.startswith("the same") else cell
+        assert [" ".join(re.findall("`(.*?)`", cell)).encode().split()] == make_tokenizer(name)(
+            [text.encode()]
+        )
+
+
+def num_parameters(entries):
+    return sum(int(np.prod(entry.shape)) for entry in entries)
+
+
+@pytest.mark.slow
+def test_examples_of_the_training_page_run(training_page, project_dir, folder):
+    """Those in blocks of the kind `sh`; trainings end after two steps."""
+    lines = [*SENTENCES, "Снег шёл , и поезд ушёл .", "火车 来 了 。"] * 5
+    for path in ("train/1.txt", "train/2.txt", "heldout/1.txt"):
+        Path(path).write_text("\n".join(lines), encoding="utf-8")
+    for language, code in EXAMPLE.findall(training_page):
+        for module, arguments in commands_of(code, project_dir) if language == "sh" else ():
+            more = ["--max_steps=2"] if module is train else []
+            assert module.main([*arguments, *more]) == 0, arguments
+    assert {"run", "exported", "domain", "tuned"} <= set(os.listdir(folder))
+    section = training_page.split("\n## Scores and substitutes\n")[1]
+    described = set(re.findall(r'[`"](\w+)[`"]', section))
+    scores = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
+    assert len(scores) == len(lines)
+    assert set(scores[0]) | set(scores[0]["substitutes"][0][0]) <= described
