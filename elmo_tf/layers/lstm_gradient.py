@@ -22,7 +22,7 @@ def scan_for_training(
     input_kernel: tf.Tensor,
     recurrence: Recurrence,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """`lstm_scan.scan` of `lstm_scan.input_gates`, differentiable in every tensor.
+    """`lstm_scan.scan`, differentiable in every tensor.
 
     Args:
       inputs: `[batch, time, input_dim]`.
@@ -51,7 +51,7 @@ def scan_for_training(
             bias=kernels[1],
             projection_kernel=kernels[2] if len(kernels) > 2 else None,
         )
-        saved = _forward(lstm_scan.input_gates(inputs, input_kernel), hidden, cell, local)
+        saved = _forward(inputs, hidden, cell, input_kernel, local)
 
         def gradient(*d_results: tf.Tensor) -> tuple[tf.Tensor, ...]:
             d_gates, d_projected, d_hidden, d_cell = _steps_back(saved, cell, local, *d_results)
@@ -74,17 +74,24 @@ class _Saved(NamedTuple):
 
 
 def _forward(
-    gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
+    inputs: tf.Tensor,
+    hidden: tf.Tensor,
+    cell: tf.Tensor,
+    input_kernel: tf.Tensor,
+    recurrence: Recurrence,
 ) -> _Saved:
-    num_steps = tf.shape(gates)[0]
+    num_steps = tf.shape(inputs)[1]
+    # Of all steps together: they are kept for the way back in any case.
+    gates = lstm_scan.input_gates(tf.transpose(inputs, [2, 1, 0]), input_kernel)
 
     def array(element_shape: tf.TensorShape) -> tf.TensorArray:
-        return tf.TensorArray(gates.dtype, num_steps, element_shape=element_shape)
+        return tf.TensorArray(inputs.dtype, num_steps, element_shape=element_shape)
 
-    arrays = _Saved(array(hidden.shape), array(cell.shape), array(gates.shape[1:]))
+    gates_shape = tf.TensorShape([input_kernel.shape[0], cell.shape[1]])
+    arrays = _Saved(array(hidden.shape), array(cell.shape), array(gates_shape))
 
     def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, arrays: _Saved) -> tuple:
-        hidden, cell, gates_now = lstm_scan.step(gates[time], hidden, cell, recurrence)
+        hidden, cell, gates_now = lstm_scan.step(gates[:, time], hidden, cell, recurrence)
         arrays = _Saved(
             arrays.outputs.write(time, hidden),
             arrays.cells.write(time, cell),

@@ -12,6 +12,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 
+# Inputs of so many steps are multiplied at once. That is enough for the product to be a large one.
+# The gates of all steps were the largest arrays of a pass by far, each call with fresh memory for
+# them, whose first touch took as long as a quarter of the product.
+STEPS_AT_ONCE = 8
+
+
 class LstmState(NamedTuple):
     """State between two steps: `hidden` `[batch, projection_dim]`, `cell` `[batch, units]`."""
 
@@ -24,7 +30,8 @@ class Recurrence(NamedTuple):
 
     Attributes:
       recurrent_kernel: `[4 * units, projection_dim]`.
-      bias: `[4 * units, batch]`, the same for each row of the batch.
+      bias: `[4 * units, batch]`, the same for each row of the batch; the 1 of the forget gate is
+        part of it.
       projection_kernel: `[projection_dim, units]`, or None where the output is the hidden vector.
       cell_clip: limit of the cell's magnitude, or None.
       projection_clip: limit of the projected output's magnitude, or None; without a projection
@@ -43,9 +50,12 @@ def _clip(value: tf.Tensor, limit: float | None) -> tf.Tensor:
 
 
 def activate(gates: tf.Tensor, axis: int = 0) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Splits `[4 * units, batch]` into activated (i, j, f, o); 1 is added to the forget gate."""
-    i, j, f, o = tf.split(gates, 4, axis=axis)
-    return tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
+    """Splits `[4 * units, batch]` into activated (i, j, f, o)."""
+    units = gates.shape[axis] // 4
+    i, j, f_and_o = tf.split(gates, [units, units, 2 * units], axis=axis)
+    # The two that lie side by side in one operation: with few rows, calls cost more than work.
+    f, o = tf.split(tf.sigmoid(f_and_o), 2, axis=axis)
+    return tf.sigmoid(i), tf.tanh(j), f, o
 
 
 def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -71,33 +81,33 @@ def step(
     return hidden, cell, gates
 
 
-def input_gates(inputs: tf.Tensor, input_kernel: tf.Tensor) -> tf.Tensor:
-    """W x for all steps at once: `[batch, time, input_dim]` to `[time, 4 * units, batch]`.
+def input_gates(columns: tf.Tensor, input_kernel: tf.Tensor) -> tf.Tensor:
+    """W x for several steps at once: `[input_dim, time, batch]` to `[4 * units, time, batch]`.
 
-    One large product, then a transposition that moves whole rows of a batch. A product per step,
-    batched or not, was slower at every size (performance.md, point 2); so was the product the
-    other way round, `[time * batch, 4 * units]`, by a tenth of the whole layer's time.
+    One large product: one for each step, batched or not, was slower at every size (performance.md,
+    point 2); so was the product the other way round, `[time * batch, 4 * units]`, by a tenth of
+    the whole layer's time.
     """
-    batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
-    columns = tf.reshape(tf.transpose(inputs, [2, 1, 0]), [inputs.shape[2], -1])
-    gates = product(input_kernel, columns)  # [4 * units, time * batch]
-    gates = tf.reshape(gates, [input_kernel.shape[0], num_steps, batch])
-    return tf.transpose(gates, [1, 0, 2])
+    input_dim, num_steps, batch = tf.unstack(tf.shape(columns))
+    gates = product(input_kernel, tf.reshape(columns, [input_dim, -1]))
+    return tf.reshape(gates, [input_kernel.shape[0], num_steps, batch])
 
 
 def scan(
-    gates: tf.Tensor,
+    inputs: tf.Tensor,
     hidden: tf.Tensor,
     cell: tf.Tensor,
+    input_kernel: tf.Tensor,
     recurrence: Recurrence,
     lengths: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs all steps.
 
     Args:
-      gates: `[time, 4 * units, batch]`, the input's part, from `input_gates`.
+      inputs: `[batch, time, input_dim]`.
       hidden: `[projection_dim, batch]`.
       cell: `[units, batch]`.
+      input_kernel: `[4 * units, input_dim]`.
       recurrence: weights and clips.
       lengths: int32 `[batch]` or None. If given, a row's state stops changing after its length.
 
@@ -105,27 +115,40 @@ def scan(
       Outputs `[time, projection_dim, batch]` (past a row's length without meaning), and the last
       hidden and cell state.
     """
-    num_steps = tf.shape(gates)[0]
+    columns = tf.transpose(inputs, [2, 1, 0])  # [input_dim, time, batch]
+    num_steps = tf.shape(inputs)[1]
     # What a tf.TensorArray is inside. That knows element shapes as far as they are static, and the
     # converter to LiteRT takes a batch of -1 literally (TensorFlow's issue 38776).
     element_shape = tf.shape(hidden)
     outputs = tf.raw_ops.TensorListReserve(
-        element_shape=element_shape, num_elements=num_steps, element_dtype=gates.dtype
+        element_shape=element_shape, num_elements=num_steps, element_dtype=inputs.dtype
     )
 
-    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
-        new_hidden, new_cell, _ = step(gates[time], hidden, cell, recurrence)
-        if lengths is not None:
-            is_real = (time < lengths)[tf.newaxis, :]  # [1, batch]
-            new_hidden = tf.where(is_real, new_hidden, hidden)
-            new_cell = tf.where(is_real, new_cell, cell)
-        outputs = tf.raw_ops.TensorListSetItem(input_handle=outputs, index=time, item=new_hidden)
-        return time + 1, new_hidden, new_cell, outputs
+    def run_chunk(
+        start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
+    ) -> tuple:
+        end = tf.minimum(start + STEPS_AT_ONCE, num_steps)
+        gates = input_gates(columns[:, start:end], input_kernel)
+
+        def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
+            new_hidden, new_cell, _ = step(gates[:, time - start], hidden, cell, recurrence)
+            if lengths is not None:
+                is_real = (time < lengths)[tf.newaxis, :]  # [1, batch]
+                new_hidden = tf.where(is_real, new_hidden, hidden)
+                new_cell = tf.where(is_real, new_cell, cell)
+            outputs = tf.raw_ops.TensorListSetItem(
+                input_handle=outputs, index=time, item=new_hidden
+            )
+            return time + 1, new_hidden, new_cell, outputs
+
+        return tf.while_loop(
+            lambda time, *_: time < end, body, (start, hidden, cell, outputs)
+        )
 
     _, hidden, cell, outputs = tf.while_loop(
-        lambda time, *_: time < num_steps, body, (0, hidden, cell, outputs)
+        lambda start, *_: start < num_steps, run_chunk, (0, hidden, cell, outputs)
     )
     outputs = tf.raw_ops.TensorListStack(
-        input_handle=outputs, element_shape=element_shape, element_dtype=gates.dtype
+        input_handle=outputs, element_shape=element_shape, element_dtype=inputs.dtype
     )
     return outputs, hidden, cell

@@ -138,7 +138,9 @@ class ProjectedLstm(keras.layers.Layer):
         if initial_state is None:
             initial_state = self.zero_state(batch)
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
-        bias = tf.convert_to_tensor(self.bias)[:, tf.newaxis]
+        # Added here, the forget gate's 1 costs nothing in each step.
+        is_forget = tf.repeat(tf.constant([0.0, 0.0, 1.0, 0.0], inputs.dtype), self.units)
+        bias = (tf.convert_to_tensor(self.bias) + is_forget)[:, tf.newaxis]
         recurrence = lstm_scan.Recurrence(
             self._kernel(self.recurrent_kernel),
             tf.broadcast_to(bias, [4 * self.units, batch]),
@@ -152,8 +154,7 @@ class ProjectedLstm(keras.layers.Layer):
                 inputs, hidden, cell, input_kernel, recurrence
             )
         else:
-            gates = lstm_scan.input_gates(inputs, input_kernel)
-            results = lstm_scan.scan(gates, hidden, cell, recurrence, lengths)
+            results = lstm_scan.scan(inputs, hidden, cell, input_kernel, recurrence, lengths)
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
         return outputs, LstmState(tf.transpose(hidden), tf.transpose(cell))
