@@ -23,6 +23,7 @@ _MODULES = {
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
     "batches_by_tokens": "elmo_tf.batching",
+    "embed_sentences": "elmo_tf.vectors.sentence_vectors",
 }
 
 __all__ = sorted(_MODULES)

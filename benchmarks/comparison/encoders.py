@@ -35,6 +35,11 @@ class Encoder(abc.ABC):
     def encode_batch(self, sentences: Sentences) -> np.ndarray:
         """Vectors of one batch, `[batch, max_tokens, 2 * projection_dim]`."""
 
+    def encode_all(self, sentences: Sentences, batch_size: int) -> None:
+        """Makes the vectors of all sentences, batch by batch in the order given."""
+        for first in range(0, len(sentences), batch_size):
+            self.encode_batch(sentences[first : first + batch_size])
+
     def load(self) -> dict:
         """Loads and answers once, since some systems put off work to the first answer."""
         before = workers.memory()["resident"]
@@ -49,10 +54,9 @@ class Encoder(abc.ABC):
         np.save(path, self.encode_batch(self.sentences[first : first + count]))
 
     def encode(self, batch_size: int, chosen: Sequence[int]) -> dict:
-        """Encodes the chosen sentences, batch by batch in the order given."""
+        """Encodes the chosen sentences, and says how long it took."""
         sentences = [self.sentences[number] for number in chosen]
         workers.forget_peak_memory()
         begin = time.perf_counter()
-        for first in range(0, len(sentences), batch_size):
-            self.encode_batch(sentences[first : first + batch_size])
+        self.encode_all(sentences, batch_size)
         return {"seconds": time.perf_counter() - begin, **workers.memory()}

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-
 # Inputs of so many steps are multiplied at once. That is enough for the product to be a large one.
 # The gates of all steps were the largest arrays of a pass by far, each call with fresh memory for
 # them, whose first touch took as long as a quarter of the product.
@@ -141,9 +140,7 @@ def scan(
             )
             return time + 1, new_hidden, new_cell, outputs
 
-        return tf.while_loop(
-            lambda time, *_: time < end, body, (start, hidden, cell, outputs)
-        )
+        return tf.while_loop(lambda time, *_: time < end, body, (start, hidden, cell, outputs))
 
     _, hidden, cell, outputs = tf.while_loop(
         lambda start, *_: start < num_steps, run_chunk, (0, hidden, cell, outputs)

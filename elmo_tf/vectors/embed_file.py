@@ -19,12 +19,8 @@ from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.errors import InputError
 from elmo_tf.text.chunks import ChunkedText, Line
 from elmo_tf.text.tokens import make_tokenizer
-from elmo_tf.vectors.line_vectors import (
-    CarriedLines,
-    PureLines,
-    SentenceVectors,
-    fingerprint,
-)
+from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint
+from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from elmo_tf.vectors.vector_file import DTYPES, Progress, VectorFile
 
 # A chunk is full at so many bytes of text for each token of a batch: a dozen batches of English.

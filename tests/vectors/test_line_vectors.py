@@ -4,96 +4,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config import ElmoConfig, LstmConfig
 from elmo_tf.encoder import ElmoEncoder
-from elmo_tf.errors import InputError
 from elmo_tf.text.chunks import Line
-from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, SentenceVectors, fingerprint
-from elmo_tf.vectors.vector_file import LAYERS
-
-P, NUM_LAYERS = 7, 2
-CONFIG = ElmoConfig(
-    CharCnnConfig(
-        embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1, max_characters_per_token=11
-    ),
-    LstmConfig(dim=9, projection_dim=P, num_layers=NUM_LAYERS),
-)
-SENTENCES = [
-    [b"the", b"cat", b"sat", b"on", b"the", b"mat"],
-    [b"", b"a\0", b"\xff\xfe", b"a"],
-    [b"</S>"],
-    [b"cat", b"the"],
-]
-
-
-def make_encoder(seed=4):
-    encoder = ElmoEncoder(CONFIG, seed=seed)
-    encoder.scalar_mix.layer_weights.assign([0.3, -1.0, 2.0])
-    encoder.scalar_mix.gamma.assign(1.7)
-    return encoder
+from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint
+from elmo_tf.vectors.sentence_vectors import SentenceVectors
+from tests.vectors.small_encoder import CONFIG, NUM_LAYERS, SENTENCES, P, expected, make_encoder
 
 
 @pytest.fixture(scope="module")
 def encoder():
     return make_encoder()
-
-
-def expected(encoder, sentence, layers):
-    """From the encoder's own outputs, a sentence at a time."""
-    outputs = encoder(tf.constant([sentence]), sequence_len=[len(sentence)])
-    outputs = {name: values.numpy()[0] for name, values in outputs.items()}
-    word = outputs["word_emb"]
-    stack = np.stack(
-        [
-            np.concatenate([word, word], axis=-1),
-            *(outputs[f"lstm_outputs{n}"] for n in range(1, NUM_LAYERS + 1)),
-        ]
-    )
-    return {
-        "all": stack,
-        "elmo": outputs["elmo"],
-        "top": stack[-1],
-        "average": np.mean(stack, axis=0),
-        "word": word,
-    }[layers]
-
-
-@pytest.mark.parametrize("layers", LAYERS)
-def test_values_and_shapes(encoder, layers):
-    vectors = SentenceVectors(encoder, layers)
-    size = P if layers == "word" else 2 * P
-    assert vectors.shape == ((NUM_LAYERS + 1, None, size) if layers == "all" else (None, size))
-    for sentence, actual in zip(SENTENCES, vectors(SENTENCES), strict=True):
-        assert actual.dtype == np.float32
-        assert actual.shape == tuple(n or len(sentence) for n in vectors.shape)
-        np.testing.assert_allclose(actual, expected(encoder, sentence, layers), atol=1e-6)
-    assert vectors.empty().shape == tuple(n or 0 for n in vectors.shape)
-    [blank] = vectors([[]])
-    assert (blank.shape, blank.dtype) == (vectors.empty().shape, vectors.empty().dtype)
-
-
-def test_words_need_no_lstm(encoder):
-    broken = make_encoder()
-    for weight in broken.bilm.weights:
-        weight.assign(np.full(weight.shape, np.nan))
-    for word, right in zip(
-        SentenceVectors(broken, "word")(SENTENCES),
-        SentenceVectors(encoder, "word")(SENTENCES),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(word, right)
-
-
-def test_one_trace_for_every_batch(encoder):
-    vectors = SentenceVectors(encoder, "average")
-    for batch in (SENTENCES, SENTENCES[2:], [[]], SENTENCES[:1] * 5):
-        vectors(batch)
-    assert vectors._pure.experimental_get_tracing_count() == 1
-
-
-def test_unknown_layers():
-    with pytest.raises(InputError, match="layers must be one of 'all', 'elmo', .*, got 'last'"):
-        SentenceVectors(make_encoder(), "last")
 
 
 def as_lines(sentences, first=5):

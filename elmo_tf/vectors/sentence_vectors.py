@@ -1,0 +1,212 @@
+"""Vectors of tokenized sentences: one choice of layers, and nothing computed besides."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf import checks
+from elmo_tf.batching import DEFAULT_BATCH_TOKENS, batches_by_tokens
+from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.text import characters
+from elmo_tf.vectors.vector_file import LAYERS
+
+# Bounds the memory of the widest convolution, whose windows are many for each word.
+_WORDS_AT_ONCE = 512
+
+_BEGIN, _END = characters.BEGIN_TOKEN, characters.END_TOKEN
+
+
+class Words(NamedTuple):
+    """Word embeddings of some tokens.
+
+    Attributes:
+      rows: the row of each token; both boundaries are among them.
+      embeddings: `[words, projection_dim]`.
+    """
+
+    rows: dict[bytes, int]
+    embeddings: tf.Tensor
+
+
+class SentenceVectors:
+    """Computes one choice of vectors for batches of sentences.
+
+    With P = `projection_dim` and n LSTM layers:
+
+        all       `[n + 1, tokens, 2 * P]`  the word embedding doubled, then each LSTM layer
+        elmo      `[tokens, 2 * P]`         the model's scalar mix of these
+        top       `[tokens, 2 * P]`         the last LSTM layer
+        average   `[tokens, 2 * P]`         the plain mean of all n + 1
+        word      `[tokens, P]`             the word embedding; no LSTM is run
+
+    One trace serves batches of every size and length.
+
+    Args:
+      encoder: the model.
+      layers: one of the names above.
+    """
+
+    def __init__(self, encoder: ElmoEncoder, layers: str = "all") -> None:
+        self._encoder = encoder
+        self._layers = checks.one_of(*LAYERS)(layers, "layers")
+        zeros = encoder.zero_state(1)
+        state = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec([None, tensor.shape[1]], tensor.dtype), zeros
+        )
+        dim = encoder.config.lstm.projection_dim
+        signature = [
+            tf.TensorSpec([None, dim], encoder.compute_dtype),
+            tf.TensorSpec([None, None], tf.int32),
+            tf.TensorSpec([None], tf.int32),
+        ]
+        self._pure = tf.function(self._compute, input_signature=signature, autograph=False)
+        self._carrying = tf.function(
+            self._compute, input_signature=[*signature, state], autograph=False
+        )
+        self._embed = tf.function(
+            encoder.embed_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Of a sentence's vectors; None stands for its number of tokens."""
+        lstm = self._encoder.config.lstm
+        dim = lstm.projection_dim * (1 if self._layers == "word" else 2)
+        return (lstm.num_layers + 1, None, dim) if self._layers == "all" else (None, dim)
+
+    def zero_state(self) -> BiLmState:
+        """The state before any text, of one row."""
+        return self._encoder.zero_state(1)
+
+    def empty(self) -> np.ndarray:
+        """The vectors of a sentence without tokens."""
+        return np.zeros([size or 0 for size in self.shape], np.float32)
+
+    def words(self, tokens: Iterable[bytes]) -> Words:
+        """Embeds each distinct token once, however many batches it occurs in.
+
+        What is frequent in one batch is so in the next: of 512 sentences of 30 tokens a quarter of
+        the tokens are distinct, in batches of 32 of them half.
+        """
+        # In the order of their first occurrence, so that a repeated run gives the same bits.
+        distinct = list(dict.fromkeys([_BEGIN, _END, *tokens]))
+        blocks = [
+            self._embed(tf.constant(distinct[first : first + _WORDS_AT_ONCE], tf.string))
+            for first in range(0, len(distinct), _WORDS_AT_ONCE)
+        ]
+        rows = {token: row for row, token in enumerate(distinct)}
+        return Words(rows, tf.concat(blocks, axis=0))
+
+    def __call__(
+        self, sentences: Sequence[Sequence[bytes]], words: Words | None = None
+    ) -> list[np.ndarray]:
+        """Vectors of each sentence, float32 of `shape`, each read by itself.
+
+        Args:
+          sentences: their tokens.
+          words: embeddings of all these tokens, if they are there already.
+        """
+        arguments = self._arguments(sentences, words)
+        return _rows(self._pure(*arguments)[0], arguments[-1])
+
+    def carry(
+        self, sentences: Sequence[Sequence[bytes]], state: BiLmState
+    ) -> tuple[list[np.ndarray], BiLmState]:
+        """As the call, each row from its state; also the state after it, boundaries included."""
+        arguments = self._arguments(sentences, None)
+        vectors, state = self._carrying(*arguments, state)
+        return _rows(vectors, arguments[-1]), state
+
+    def _arguments(
+        self, sentences: Sequence[Sequence[bytes]], words: Words | None
+    ) -> tuple[tf.Tensor, np.ndarray, np.ndarray]:
+        """Embeddings, their rows for each place `[batch, max_tokens + 2]`, lengths `[batch]`."""
+        if words is None:
+            words = self.words(token for sentence in sentences for token in sentence)
+        lengths = np.array([len(sentence) for sentence in sentences], np.int32)
+        # Past a sentence's end there may be anything; the end is there already.
+        places = np.full([len(lengths), lengths.max(initial=0) + 2], words.rows[_END], np.int32)
+        places[:, 0] = words.rows[_BEGIN]
+        for row, sentence in enumerate(sentences):
+            places[row, 1 : len(sentence) + 1] = [words.rows[token] for token in sentence]
+        return words.embeddings, places, lengths
+
+    def _compute(
+        self,
+        embeddings: tf.Tensor,
+        places: tf.Tensor,
+        lengths: tf.Tensor,
+        state: BiLmState | None = None,
+    ) -> tuple[tf.Tensor, BiLmState | None]:
+        """Vectors `[batch, ..., max_tokens, dim]` and, if there was a state, the next one."""
+        words = tf.gather(embeddings, places)  # [batch, max_tokens + 2, P]
+        if self._layers == "word":
+            return tf.cast(words[:, 1:-1], tf.float32), state
+        layers, state = self._encoder.compute_layers(words, lengths, state, state is not None)
+        if self._layers == "top":
+            return layers[-1], state
+        if self._layers == "elmo":
+            return self._encoder.mix_layers(layers, lengths)["elmo"], state
+        layers[0] = tf.concat([layers[0], layers[0]], axis=-1)
+        if self._layers == "average":
+            return tf.add_n(layers) / len(layers), state
+        return tf.stack(layers, axis=1), state  # [batch, n + 1, max_tokens, 2 * P]
+
+
+def _rows(vectors: tf.Tensor, lengths: np.ndarray) -> list[np.ndarray]:
+    """Views of each row without its padding."""
+    vectors = vectors.numpy()
+    return [vectors[row, ..., :length, :] for row, length in enumerate(lengths)]
+
+
+def embed_sentences(
+    encoder: ElmoEncoder,
+    sentences: Iterable[Sequence[str | bytes]],
+    layers: str = "elmo",
+    batch_tokens: int = DEFAULT_BATCH_TOKENS,
+) -> list[np.ndarray]:
+    """Vectors of many sentences, quicker than calls of the encoder one after the other.
+
+    Sentences of similar length share a batch, and each distinct word of all sentences passes the
+    character CNN once. All results are in memory together; `elmo-embed` writes them to a file.
+
+    Args:
+      encoder: the model.
+      sentences: lists of tokens.
+      layers: which vectors, see `SentenceVectors`.
+      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
+
+    Returns:
+      For each sentence, in the order given, a float32 array as `SentenceVectors` says.
+
+    Raises:
+      InputError: `layers` or `batch_tokens` is not allowed, or a sentence is a string.
+
+    Example:
+      >>> vectors = embed_sentences(encoder, [["The", "cat", "sat"], ["Hello"]])
+      >>> vectors[0].shape                                        # (3, 2 * projection_dim)
+    """
+    sentences = [_as_bytes(sentence) for sentence in sentences]
+    compute = SentenceVectors(encoder, layers)
+    words = compute.words(token for sentence in sentences for token in sentence)
+    results: list[np.ndarray] = [compute.empty()] * len(sentences)
+
+    def length(number: int) -> int:
+        return len(sentences[number])
+
+    # The longest first, so that what does not fit into memory fails at once.
+    by_length = sorted(range(len(sentences)), key=length, reverse=True)
+    for batch in batches_by_tokens(by_length, batch_tokens, length=length):
+        vectors = compute([sentences[number] for number in batch], words)
+        for number, values in zip(batch, vectors, strict=True):
+            results[number] = values
+    return results
+
+
+def _as_bytes(sentence: Sequence[str | bytes]) -> list[bytes]:
+    if isinstance(sentence, (str, bytes)):
+        raise checks.refusal("each sentence", "a list of tokens", sentence)
+    return [characters.token_bytes(token) for token in sentence]

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+import elmo_tf
+from elmo_tf.errors import InputError
+from elmo_tf.vectors.sentence_vectors import SentenceVectors, embed_sentences
+from elmo_tf.vectors.vector_file import LAYERS
+from tests.vectors.small_encoder import NUM_LAYERS, SENTENCES, P, expected, make_encoder
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return make_encoder()
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_values_and_shapes(encoder, layers):
+    vectors = SentenceVectors(encoder, layers)
+    size = P if layers == "word" else 2 * P
+    assert vectors.shape == ((NUM_LAYERS + 1, None, size) if layers == "all" else (None, size))
+    for sentence, actual in zip(SENTENCES, vectors(SENTENCES), strict=True):
+        assert actual.dtype == np.float32
+        assert actual.shape == tuple(n or len(sentence) for n in vectors.shape)
+        np.testing.assert_allclose(actual, expected(encoder, sentence, layers), atol=1e-6)
+    assert vectors.empty().shape == tuple(n or 0 for n in vectors.shape)
+    [blank] = vectors([[]])
+    assert (blank.shape, blank.dtype) == (vectors.empty().shape, vectors.empty().dtype)
+
+
+def test_words_need_no_lstm(encoder):
+    broken = make_encoder()
+    for weight in broken.bilm.weights:
+        weight.assign(np.full(weight.shape, np.nan))
+    for word, right in zip(
+        SentenceVectors(broken, "word")(SENTENCES),
+        SentenceVectors(encoder, "word")(SENTENCES),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(word, right)
+
+
+def test_one_trace_for_every_batch(encoder):
+    vectors = SentenceVectors(encoder, "average")
+    for batch in (SENTENCES, SENTENCES[2:], [[]], SENTENCES[:1] * 5):
+        vectors(batch)
+    assert vectors._pure.experimental_get_tracing_count() == 1
+
+
+def test_unknown_layers():
+    with pytest.raises(InputError, match="layers must be one of 'all', 'elmo', .*, got 'last'"):
+        SentenceVectors(make_encoder(), "last")
+
+
+def test_each_distinct_word_is_embedded_once_for_all_batches(encoder):
+    vectors = SentenceVectors(encoder, "all")
+    words = vectors.words(token for sentence in SENTENCES for token in sentence)
+    distinct = {b"<S>", *(token for sentence in SENTENCES for token in sentence)}
+    assert set(words.rows) == distinct
+    assert words.embeddings.shape == (len(distinct), P)
+    for sentence in SENTENCES:
+        [actual] = vectors([sentence], words)
+        np.testing.assert_allclose(actual, expected(encoder, sentence, "all"), atol=1e-6)
+
+
+def test_many_words_are_embedded_in_blocks(encoder, monkeypatch):
+    monkeypatch.setattr("elmo_tf.vectors.sentence_vectors._WORDS_AT_ONCE", 3)
+    for actual, sentence in zip(SentenceVectors(encoder, "top")(SENTENCES), SENTENCES, strict=True):
+        np.testing.assert_allclose(actual, expected(encoder, sentence, "top"), atol=1e-6)
+
+
+def test_embed_sentences_keeps_the_order(encoder):
+    sentences = [[], *SENTENCES, ["a", "\udcff\udcfe", b"caf\xc3\xa9", "café"], [b"x"] * 40, []]
+    for batch_tokens in (1, 17, 10_000):
+        actual = elmo_tf.embed_sentences(encoder, sentences, "elmo", batch_tokens)
+        assert len(actual) == len(sentences)
+        for values, sentence in zip(actual, sentences, strict=True):
+            assert values.shape == (len(sentence), 2 * P)
+    as_bytes = [b"a", b"\xff\xfe", "café".encode(), "café".encode()]
+    np.testing.assert_allclose(actual[5], expected(encoder, as_bytes, "elmo"), atol=1e-6)
+    np.testing.assert_allclose(actual[1], expected(encoder, SENTENCES[0], "elmo"), atol=1e-6)
+    assert embed_sentences(encoder, []) == []
+
+
+def test_embed_sentences_refuses_a_string(encoder):
+    with pytest.raises(InputError, match="each sentence must be a list of tokens, got 'the cat'"):
+        embed_sentences(encoder, ["the cat"])
