@@ -8,11 +8,13 @@ import tensorflow as tf
 from elmo_tf.config import ElmoConfig
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
-from elmo_tf.layers.dropout import RowsSeed
+from elmo_tf.layers.dropout import RowsSeed, seeded_dropout
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.layers.shared_softmax import SharedSoftmax
 from elmo_tf.text.vocabulary import Vocabulary
+
+_RESTART_SALT = 1_000_003  # not that of any layer's dropout
 
 
 class WindowTensors(NamedTuple):
@@ -59,6 +61,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         the products of its layers are in half precision; weights, states, softmax and losses are
         float32 as ever.
       vocabulary: the words, for a model with word input; see `ElmoEncoder`.
+      restart_share: share of rows that in training start a window from zeros and do not go on.
 
     Reference:
       Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
@@ -72,9 +75,11 @@ class ElmoLanguageModel(keras.layers.Layer):
         seed: int | None = None,
         precision: str = "float32",
         vocabulary: Vocabulary | None = None,
+        restart_share: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._restart_share = restart_share
         self.encoder = ElmoEncoder(
             config,
             dropout=dropout,
@@ -145,6 +150,8 @@ class ElmoLanguageModel(keras.layers.Layer):
         embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
         # Training windows are full, and then the cheaper gradient without lengths serves.
         lengths = None if training else window.lengths
+        if training and self._restart_share:
+            state = _restart_rows(state, self._restart_share, dropout_seed)
         last_layers, states = [], {}
         for way, direction in enumerate(DIRECTIONS):
             layers, states[direction] = self.encoder.bilm.run_direction(
@@ -171,6 +178,17 @@ class ElmoLanguageModel(keras.layers.Layer):
     def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
         """The state before any text, for `batch` rows."""
         return self.encoder.bilm.zero_state(batch)
+
+
+def _restart_rows(state: BiLmState, share: float, seed: tf.Tensor | RowsSeed) -> BiLmState:
+    """Sets some rows of a state to zero, the same ones in all layers of both directions.
+
+    Sentences that are read by themselves start from zeros. A model that only ever goes on from
+    another sentence may come to depend on that, and then reads one by itself badly.
+    """
+    rows = tf.shape(tf.nest.flatten(state)[0])[0]
+    goes_on = seeded_dropout(tf.ones([rows, 1]), share, seed, _RESTART_SALT) > 0
+    return tf.nest.map_structure(lambda values: tf.where(goes_on, values, 0), state)
 
 
 def _real_losses(losses: tf.Tensor, window: WindowTensors) -> tf.Tensor:

@@ -108,6 +108,8 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
         "scaled down to it.",
         "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
+        "restart_share": "Share of streams that start a step from zeros, as sentences do that are "
+        "read by themselves; 0.1 guards a model from depending on the text before a sentence.",
     }
     choices = {
         "optimizer": (

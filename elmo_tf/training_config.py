@@ -64,6 +64,8 @@ class TrainingConfig:
         for no clip.
       dropout: share of values dropped at the input of each LSTM layer and at the output.
       num_negative_samples: words drawn per step for the sampled softmax; 0 for the full softmax.
+      restart_share: share of streams that start a step from the zero state, drawn anew for each
+        step, in place of going on; sentences read by themselves start from it.
       seed: of the weights, of dropout, of the samples and of the order of sentences.
       shuffle_buffer: sentences to shuffle among; 0 reads files in order.
       tokenizer: how raw text is cut into tokens.
@@ -94,6 +96,7 @@ class TrainingConfig:
     mixed_precision: str = checks.field("none", checks.one_of(*PRECISIONS))
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
     dropout: float = checks.field(0.1, checks.share)
+    restart_share: float = checks.field(0.0, checks.share)
     num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
     seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
     shuffle_buffer: int = checks.field(0, checks.integer(minimum=0))

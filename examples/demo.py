@@ -118,7 +118,8 @@ def model_steps(paths: Paths, num_steps: int) -> list[Step]:
     The defaults of `elmo_tf.train` are bilm-tf's, for weeks on a billion words. For minutes, steps
     have to be quicker and larger: smaller batches, fewer negative samples, a higher learning rate
     and a smaller first accumulator. A model that sees each sentence twice needs no dropout.
-    Sentences come in random order, for they are to be understood by themselves.
+    Sentences come in random order, and a tenth of the streams starts each step from zeros, for
+    they are to be understood by themselves.
     """
     best = os.path.join(paths.run, "best")  # where it was least perplexed by the held-out text
     return [
@@ -151,6 +152,7 @@ def model_steps(paths: Paths, num_steps: int) -> list[Step]:
                 learning_rate=0.3,
                 initial_accumulator=0.2,
                 dropout=0,
+                restart_share=0.1,
                 shuffle_buffer=100_000,
             ),
         ),

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.layers.dropout import RowsSeed
 from tests.training.tiny import CONFIG
 
 BATCH, STEPS, SIZE, WORDS = 3, 5, 29, 6
@@ -117,6 +118,37 @@ def test_dropout_needs_training_and_follows_its_seed(model, window, state):
     assert not np.allclose(dropped[0], plain)
     with pytest.raises(ValueError, match="dropout_seed"):
         model(window, state, training=True)
+
+
+def test_some_rows_start_from_zeros_in_training_and_no_others(model, window, state):
+    window = window._replace(lengths=tf.fill([BATCH], STEPS))
+    seed = tf.constant([5, 6])
+    plain = ElmoLanguageModel(CONFIG, SIZE, seed=3)
+    restarting = ElmoLanguageModel(CONFIG, SIZE, seed=3, restart_share=0.5)
+    zeros = plain.zero_state(BATCH)
+    goes_on, _ = plain(window, state, training=True, dropout_seed=seed)
+    anew, _ = plain(window, zeros, training=True, dropout_seed=seed)
+    kinds = set()
+    for number in range(8):
+        seed = tf.constant([5, number])
+        losses, _ = restarting(window, state, training=True, dropout_seed=seed)
+        for row in range(BATCH):
+            is_anew = np.allclose(losses[0, row], anew[0, row], rtol=1e-5)
+            right = anew if is_anew else goes_on
+            np.testing.assert_allclose(losses[:, row], right[:, row], rtol=1e-5)
+            kinds.add(is_anew)
+        # A row on another device restarts just the same.
+        part = window._replace(
+            token_index=window.token_index[:, 1:],
+            targets=window.targets[:, 1:],
+            lengths=window.lengths[1:],
+        )
+        rows = RowsSeed(seed, tf.constant(1), tf.constant(BATCH))
+        part_state = tf.nest.map_structure(lambda values: values[1:], state)
+        part_losses, _ = restarting(part, part_state, training=True, dropout_seed=rows)
+        np.testing.assert_allclose(part_losses, losses[:, 1:], rtol=1e-5)
+    assert kinds == {True, False}
+    np.testing.assert_allclose(restarting(window, state)[0], plain(window, state)[0], rtol=1e-6)
 
 
 def test_everything_but_the_mix_is_trained(model):

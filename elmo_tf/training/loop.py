@@ -77,6 +77,7 @@ class Trainer:
                 training.seed,
                 training.dtype_policy,
                 vocabulary=run.vocabulary,
+                restart_share=training.restart_share,
                 name="language_model",
             )
             self._optimizer = make_optimizer(training)
