@@ -3,8 +3,10 @@
 The programs are in `consumers/`. They get the path of the export and a file of inputs and outputs.
 """
 
+import base64
 import functools
 import http.server
+import json
 import os
 import pathlib
 import subprocess
@@ -134,6 +136,56 @@ def test_saved_model_cli(exported, encoder, tmp_path):
     tokens = tf.constant([["The", "cat", "sat"], ["one", "", ""]])
     written = {path.stem: np.load(path) for path in (tmp_path / "out").glob("*.npy")}
     assert difference(written, encoder(tokens, sequence_len=[3, 1])) <= 1e-6
+
+
+def test_requests_to_tensorflow_serving(exported, encoder, tmp_path):
+    """Rows and columns, in and out, and what the server or the model refuses."""
+    text = encoder(tf.constant(TEXT))
+    tokens = encoder(tf.constant(TOKENS), sequence_len=LENGTHS)
+    ids = elmo_tf.batch_to_ids(TOKENS[:2], encoder.config.char_cnn.max_characters_per_token)
+    lengths = LENGTHS.tolist()
+    rows = [{"tokens": t, "sequence_len": n} for t, n in zip(TOKENS, lengths, strict=True)]
+    raw = {"b64": base64.b64encode(b"\xff\0 cat").decode()}
+    good = [
+        ({"instances": TEXT}, text),
+        ({"signature_name": "default", "inputs": TEXT}, text),
+        ({"signature_name": "default", "inputs": {"text": TEXT}}, text),
+        ({"signature_name": "elmo", "instances": TEXT}, text),
+        ({"signature_name": "tokens", "instances": rows}, tokens),
+        (
+            {"signature_name": "tokens", "inputs": {"tokens": TOKENS, "sequence_len": lengths}},
+            tokens,
+        ),
+        ({"signature_name": "char_ids", "instances": ids.tolist()}, encoder(ids)),
+        ({"signature_name": "char_ids", "inputs": ids.tolist()}, encoder(ids)),
+        ({"instances": [raw]}, encoder(tf.constant([b"\xff\0 cat"]))),
+    ]
+    ragged = [{"tokens": ["a", "b"], "sequence_len": 2}, {"tokens": ["c"], "sequence_len": 1}]
+    bad = [
+        ({"signature_name": "tokens", "instances": ragged}, "of one shape"),
+        ({"signature_name": "tokens", "instances": TOKENS}, "several inputs"),
+        (
+            {"signature_name": "tokens", "inputs": {"tokens": [["a"]], "sequence_len": [2]}},
+            "sequence_len",
+        ),
+    ]
+    bodies = [json.dumps(body) for body, _ in good + bad]
+    (tmp_path / "bodies").write_text("".join(f"{body}\n" for body in bodies), encoding="ascii")
+    lines = run("serving_rest.py", exported, tmp_path / "bodies", folder=tmp_path).splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert len(answers) == len(bodies)
+    for (body, expected), found in zip(good, answers, strict=False):
+        if body.get("signature_name") == "elmo":
+            expected = {name: expected[name] for name in ("elmo", "sequence_len")}
+        if "instances" in body:
+            assert len(found["predictions"]) == len(body["instances"])
+            names = found["predictions"][0]
+            outputs = {name: [row[name] for row in found["predictions"]] for name in names}
+        else:
+            outputs = found["outputs"]
+        assert difference(outputs, expected) <= 1e-6
+    for (_, message), found in zip(bad, answers[len(good) :], strict=True):
+        assert message in found["error"]
 
 
 def test_from_training_to_both_exports(tmp_path, monkeypatch, capfd):

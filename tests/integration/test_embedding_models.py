@@ -1,10 +1,8 @@
-"""ElmoEmbedding in whole models: trained, saved, loaded by another process, and as documented."""
+"""ElmoEmbedding in whole models: trained, saved, loaded by another process."""
 
-import re
 import subprocess
 import sys
 
-import h5py
 import keras
 import numpy as np
 import pytest
@@ -25,7 +23,6 @@ CONFIG = ElmoConfig(
     CharCnnConfig(3, ((1, 4), (3, 7)), num_highway_layers=1, max_characters_per_token=WIDTH),
     LstmConfig(dim=9, projection_dim=5, num_layers=2, cell_clip=2.0, projection_clip=1.5),
 )
-P = CONFIG.lstm.projection_dim
 TEXT = ["The cat sat", "one", "a très-long-mat", "b c d e f", "last"]  # batches of 2: 2, 2, 1
 LABELS = np.arange(5.0)[:, None]
 
@@ -267,21 +264,3 @@ def test_a_mix_trained_on_vectors_computed_beforehand_fits_the_whole(encoder):
     elmo.mix.set_weights(mix.get_weights())
     np.testing.assert_allclose(elmo(TEXT), mix(vectors), atol=1e-6)
     np.testing.assert_array_equal(elmo(TEXT)._keras_mask, mix(vectors)._keras_mask)
-
-
-def test_the_documented_code_runs(encoder, files, project_dir, tmp_path, monkeypatch):
-    text = (project_dir / "docs/using.md").read_text(encoding="utf-8")
-    section = re.search(r"^## In Keras 3\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
-    blocks = re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)
-    assert len(blocks) == 5
-    for name in ("options.json", "weights.hdf5"):
-        (tmp_path / name).write_bytes((files / name).read_bytes())
-    with h5py.File(tmp_path / "vectors.hdf5", "w") as file:
-        for number, length in enumerate([4, 0, 2]):
-            file[str(number)] = np.ones([3, length, 2 * P], np.float32)
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in blocks:
-        exec(block, names)
-    assert names["tagger"].output_shape == (None, None, 5)
-    assert names["mix"](names["batch"]).shape == (1, 2, 2 * P)
