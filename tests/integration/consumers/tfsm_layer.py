@@ -22,6 +22,7 @@ names = sorted(variable.name for variable in layer.trainable_variables)
 assert names == ["scalar_mix_gamma:0", "scalar_mix_layer_weights:0"], names
 
 before = [np.array(variable) for variable in layer.variables]
+untrained = model(text)["elmo"]
 classifier = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)["default"]))
 classifier.compile(keras.optimizers.SGD(0.1), "mse")
 classifier.fit(text, np.arange(len(expected.text), dtype=np.float32), epochs=1, verbose=0)
@@ -31,6 +32,11 @@ moved = [
     if np.any(np.array(variable) != value)
 ]
 assert sorted(moved) == names, moved
+
+assert np.any(model(text)["elmo"] != untrained)
+classifier.save("classifier.keras")
+again = keras.models.load_model("classifier.keras", safe_mode=False)
+np.testing.assert_array_equal(again(text), classifier(text))
 
 layer = keras.layers.TFSMLayer(path, call_endpoint="tokens")
 inputs = {
