@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-slow lint bench clean
 
-# Train a small model on real text, export it, look at what it learnt (about five minutes).
+# Train a small model on real text, export it, look at what it learnt (five to twelve minutes).
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
