@@ -23,7 +23,7 @@ _MODULES = {
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
     "batches_by_tokens": "elmo_tf.batching",
-    "embed_sentences": "elmo_tf.vectors.sentence_vectors",
+    "embed_sentences": "elmo_tf.vectors.line_vectors",
 }
 
 __all__ = sorted(_MODULES)

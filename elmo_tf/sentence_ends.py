@@ -16,6 +16,7 @@ from elmo_tf.batching import batches_by_tokens
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.errors import InputError
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.text.inputs import as_tensor
 
 _BATCH_TOKENS = 2048
 
@@ -85,9 +86,7 @@ def _sums_of_end_states(
     traced = tf.function(sums, input_signature=signature, autograph=False)
     for batch in batches_by_tokens(filter(None, sentences), _BATCH_TOKENS):
         lengths = [len(sentence) for sentence in batch]
-        width = max(lengths)
-        tokens = [sentence + [b""] * (width - len(sentence)) for sentence in batch]
-        parts = traced(tf.constant(tokens, tf.string), tf.constant(lengths, tf.int32))
+        parts = traced(as_tensor(batch), tf.constant(lengths, tf.int32))
         yield [part.numpy() for part in parts], len(batch)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.vectors.word_vectors import WordVectors
 
-_WORDS_TOGETHER = 1024
 _NOT_CACHED = -1
 
 Embed = Callable[[tf.Tensor], tf.Tensor]
@@ -40,7 +40,7 @@ class CachedWords(tf.Module):
         words = list(dict.fromkeys(words))
         places = np.arange(len(words), dtype=np.int64)
         self.embeddings = tf.Variable(
-            _embed_all(encoder, words), trainable=False, name="cached_words/embeddings"
+            WordVectors(encoder)(words), trainable=False, name="cached_words/embeddings"
         )
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(words, tf.string), places),
@@ -62,16 +62,3 @@ class CachedWords(tf.Module):
         return tf.dynamic_stitch(
             [tf.cast(cached, tf.int32), tf.cast(others, tf.int32)], [found, computed]
         )
-
-
-def _embed_all(encoder: ElmoEncoder, words: list[bytes]) -> np.ndarray:
-    """Embeddings of all words, in memory for the results and for some words at a time."""
-    embed = tf.function(
-        encoder.embed_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
-    )
-    return np.concatenate(
-        [
-            embed(tf.constant(words[begin : begin + _WORDS_TOGETHER], tf.string)).numpy()
-            for begin in range(0, len(words), _WORDS_TOGETHER)
-        ]
-    )

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 # Inputs of so many steps are multiplied at once. That is enough for the product to be a large one.
 # The gates of all steps were the largest arrays of a pass by far, each call with fresh memory for
-# them, whose first touch took as long as a quarter of the product.
+# them, whose first touch took a third of the product's time.
 STEPS_AT_ONCE = 8
 
 

@@ -3,14 +3,16 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.batching import batches_by_tokens
+from elmo_tf import checks
+from elmo_tf.batching import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.text import characters
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from elmo_tf.weights.checkpoint import named_variables
@@ -100,3 +102,44 @@ def fingerprint(encoder: ElmoEncoder) -> str:
         digest.update(f"{name} {values.dtype.str} {values.shape} ".encode())
         digest.update(values)
     return digest.hexdigest()
+
+
+def embed_sentences(
+    encoder: ElmoEncoder,
+    sentences: Iterable[Sequence[str | bytes]],
+    layers: str = "elmo",
+    batch_tokens: int = DEFAULT_BATCH_TOKENS,
+) -> list[np.ndarray]:
+    """Vectors of many sentences, quicker than calls of the encoder one after the other.
+
+    Sentences of similar length share a batch, and each distinct word of all sentences passes the
+    character CNN once. All results are in memory together; `elmo-embed` writes them to a file.
+
+    Args:
+      encoder: the model.
+      sentences: lists of tokens.
+      layers: which vectors, see `SentenceVectors`.
+      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
+
+    Returns:
+      For each sentence, in the order given, a float32 array as `SentenceVectors` says.
+
+    Raises:
+      InputError: `layers` or `batch_tokens` is not allowed, or a sentence is a string.
+
+    Example:
+      >>> vectors = embed_sentences(encoder, [["The", "cat", "sat"], ["Hello"]])
+      >>> vectors[0].shape                                        # (3, 2 * projection_dim)
+    """
+    compute = SentenceVectors(encoder, layers)
+    lines = [Line(n, b"", _as_bytes(sentence)) for n, sentence in enumerate(sentences)]
+    results: dict[int, np.ndarray] = {}
+    for batch, vectors in PureLines(compute, batch_tokens)(lines):
+        results.update(zip((line.number for line in batch), vectors, strict=True))
+    return [results[line.number] for line in lines]
+
+
+def _as_bytes(sentence: Sequence[str | bytes]) -> list[bytes]:
+    if isinstance(sentence, (str, bytes)):
+        raise checks.refusal("each sentence", "a list of tokens", sentence)
+    return [characters.token_bytes(token) for token in sentence]

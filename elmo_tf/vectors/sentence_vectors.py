@@ -7,14 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf import checks
-from elmo_tf.batching import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.text import characters
 from elmo_tf.vectors.vector_file import LAYERS
-
-# Bounds the memory of the widest convolution, whose windows are many for each word.
-_WORDS_AT_ONCE = 512
+from elmo_tf.vectors.word_vectors import WordVectors
 
 _BEGIN, _END = characters.BEGIN_TOKEN, characters.END_TOKEN
 
@@ -66,9 +63,7 @@ class SentenceVectors:
         self._carrying = tf.function(
             self._compute, input_signature=[*signature, state], autograph=False
         )
-        self._embed = tf.function(
-            encoder.embed_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
-        )
+        self._embed = WordVectors(encoder)
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -93,12 +88,8 @@ class SentenceVectors:
         """
         # In the order of their first occurrence, so that a repeated run gives the same bits.
         distinct = list(dict.fromkeys([_BEGIN, _END, *tokens]))
-        blocks = [
-            self._embed(tf.constant(distinct[first : first + _WORDS_AT_ONCE], tf.string))
-            for first in range(0, len(distinct), _WORDS_AT_ONCE)
-        ]
         rows = {token: row for row, token in enumerate(distinct)}
-        return Words(rows, tf.concat(blocks, axis=0))
+        return Words(rows, self._embed(distinct))
 
     def __call__(
         self, sentences: Sequence[Sequence[bytes]], words: Words | None = None
@@ -160,53 +151,3 @@ def _rows(vectors: tf.Tensor, lengths: np.ndarray) -> list[np.ndarray]:
     """Views of each row without its padding."""
     vectors = vectors.numpy()
     return [vectors[row, ..., :length, :] for row, length in enumerate(lengths)]
-
-
-def embed_sentences(
-    encoder: ElmoEncoder,
-    sentences: Iterable[Sequence[str | bytes]],
-    layers: str = "elmo",
-    batch_tokens: int = DEFAULT_BATCH_TOKENS,
-) -> list[np.ndarray]:
-    """Vectors of many sentences, quicker than calls of the encoder one after the other.
-
-    Sentences of similar length share a batch, and each distinct word of all sentences passes the
-    character CNN once. All results are in memory together; `elmo-embed` writes them to a file.
-
-    Args:
-      encoder: the model.
-      sentences: lists of tokens.
-      layers: which vectors, see `SentenceVectors`.
-      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
-
-    Returns:
-      For each sentence, in the order given, a float32 array as `SentenceVectors` says.
-
-    Raises:
-      InputError: `layers` or `batch_tokens` is not allowed, or a sentence is a string.
-
-    Example:
-      >>> vectors = embed_sentences(encoder, [["The", "cat", "sat"], ["Hello"]])
-      >>> vectors[0].shape                                        # (3, 2 * projection_dim)
-    """
-    sentences = [_as_bytes(sentence) for sentence in sentences]
-    compute = SentenceVectors(encoder, layers)
-    words = compute.words(token for sentence in sentences for token in sentence)
-    results: list[np.ndarray] = [compute.empty()] * len(sentences)
-
-    def length(number: int) -> int:
-        return len(sentences[number])
-
-    # The longest first, so that what does not fit into memory fails at once.
-    by_length = sorted(range(len(sentences)), key=length, reverse=True)
-    for batch in batches_by_tokens(by_length, batch_tokens, length=length):
-        vectors = compute([sentences[number] for number in batch], words)
-        for number, values in zip(batch, vectors, strict=True):
-            results[number] = values
-    return results
-
-
-def _as_bytes(sentence: Sequence[str | bytes]) -> list[bytes]:
-    if isinstance(sentence, (str, bytes)):
-        raise checks.refusal("each sentence", "a list of tokens", sentence)
-    return [characters.token_bytes(token) for token in sentence]

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import elmo_tf
 from elmo_tf.config import ElmoConfig, LstmConfig
 from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.errors import InputError
 from elmo_tf.text.chunks import Line
-from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint
+from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, embed_sentences, fingerprint
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from tests.vectors.small_encoder import CONFIG, NUM_LAYERS, SENTENCES, P, expected, make_encoder
 
@@ -87,3 +89,21 @@ def test_fingerprint_is_of_every_weight_and_of_the_options(encoder):
     for weight, value in zip(other.weights, same.get_weights(), strict=True):
         weight.assign(value)
     assert fingerprint(other) not in found
+
+
+def test_embed_sentences_keeps_the_order(encoder):
+    sentences = [[], *SENTENCES, ["a", "\udcff\udcfe", b"caf\xc3\xa9", "café"], [b"x"] * 40, []]
+    for batch_tokens in (1, 17, 10_000):
+        actual = elmo_tf.embed_sentences(encoder, sentences, "elmo", batch_tokens)
+        assert len(actual) == len(sentences)
+        for values, sentence in zip(actual, sentences, strict=True):
+            assert values.shape == (len(sentence), 2 * P)
+    as_bytes = [b"a", b"\xff\xfe", "café".encode(), "café".encode()]
+    np.testing.assert_allclose(actual[5], expected(encoder, as_bytes, "elmo"), atol=1e-6)
+    np.testing.assert_allclose(actual[1], expected(encoder, SENTENCES[0], "elmo"), atol=1e-6)
+    assert embed_sentences(encoder, []) == []
+
+
+def test_embed_sentences_refuses_a_string(encoder):
+    with pytest.raises(InputError, match="each sentence must be a list of tokens, got 'the cat'"):
+        embed_sentences(encoder, ["the cat"])

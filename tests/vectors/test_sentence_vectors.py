@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-import elmo_tf
 from elmo_tf.errors import InputError
-from elmo_tf.vectors.sentence_vectors import SentenceVectors, embed_sentences
+from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from elmo_tf.vectors.vector_file import LAYERS
 from tests.vectors.small_encoder import NUM_LAYERS, SENTENCES, P, expected, make_encoder
 
@@ -63,24 +62,6 @@ def test_each_distinct_word_is_embedded_once_for_all_batches(encoder):
 
 
 def test_many_words_are_embedded_in_blocks(encoder, monkeypatch):
-    monkeypatch.setattr("elmo_tf.vectors.sentence_vectors._WORDS_AT_ONCE", 3)
+    monkeypatch.setattr("elmo_tf.vectors.word_vectors._WORDS_AT_ONCE", 3)
     for actual, sentence in zip(SentenceVectors(encoder, "top")(SENTENCES), SENTENCES, strict=True):
         np.testing.assert_allclose(actual, expected(encoder, sentence, "top"), atol=1e-6)
-
-
-def test_embed_sentences_keeps_the_order(encoder):
-    sentences = [[], *SENTENCES, ["a", "\udcff\udcfe", b"caf\xc3\xa9", "café"], [b"x"] * 40, []]
-    for batch_tokens in (1, 17, 10_000):
-        actual = elmo_tf.embed_sentences(encoder, sentences, "elmo", batch_tokens)
-        assert len(actual) == len(sentences)
-        for values, sentence in zip(actual, sentences, strict=True):
-            assert values.shape == (len(sentence), 2 * P)
-    as_bytes = [b"a", b"\xff\xfe", "café".encode(), "café".encode()]
-    np.testing.assert_allclose(actual[5], expected(encoder, as_bytes, "elmo"), atol=1e-6)
-    np.testing.assert_allclose(actual[1], expected(encoder, SENTENCES[0], "elmo"), atol=1e-6)
-    assert embed_sentences(encoder, []) == []
-
-
-def test_embed_sentences_refuses_a_string(encoder):
-    with pytest.raises(InputError, match="each sentence must be a list of tokens, got 'the cat'"):
-        embed_sentences(encoder, ["the cat"])

@@ -22,9 +22,7 @@ class ElmoTf(Encoder):
 
     def encode_batch(self, sentences: Sentences) -> np.ndarray:
         lengths = [len(tokens) for tokens in sentences]
-        longest = max(lengths)
-        padded = [[*tokens, *[""] * (longest - len(tokens))] for tokens in sentences]
-        return self._encoder(padded, sequence_len=lengths)["elmo"].numpy()
+        return self._encoder(sentences, sequence_len=lengths)["elmo"].numpy()
 
     def encode_all(self, sentences: Sentences, batch_size: int) -> None:
         if batch_size == 1:  # one sentence at a time: nothing is known of the next

@@ -1,0 +1,31 @@
+"""Word embeddings of any number of words, in bounded memory."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from elmo_tf.encoder import ElmoEncoder
+
+# Bounds the memory of the widest convolution, whose windows are many for each word.
+_WORDS_AT_ONCE = 512
+
+
+class WordVectors:
+    """Computes the word embeddings of an encoder for lists of words of any length.
+
+    Args:
+      encoder: the model.
+    """
+
+    def __init__(self, encoder: ElmoEncoder) -> None:
+        self._embed = tf.function(
+            encoder.embed_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
+
+    def __call__(self, words: Sequence[bytes]) -> tf.Tensor:
+        """One or more words to `[words, projection_dim]`."""
+        blocks = [
+            self._embed(tf.constant(words[first : first + _WORDS_AT_ONCE], tf.string))
+            for first in range(0, len(words), _WORDS_AT_ONCE)
+        ]
+        return tf.concat(blocks, axis=0)
