@@ -95,7 +95,7 @@ class WindowScorer:
         return repeat_state(self._initial_state, batch)
 
     def _losses(self, window: WindowTensors, state: BiLmState) -> tuple[tf.Tensor, BiLmState]:
-        return self._model.exact_losses(spell_window(self._model, window), state)
+        return self._model(spell_window(self._model, window), state)
 
 
 def window_signature(model: ElmoLanguageModel) -> list:

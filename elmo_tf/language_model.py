@@ -130,14 +130,6 @@ class ElmoLanguageModel(keras.layers.Layer):
         losses = self.softmax(flat, tf.reshape(window.targets, [-1]), *sampled)
         return _real_losses(losses, window), state
 
-    def exact_losses(
-        self, window: WindowTensors, state: BiLmState, block_size: int = 8192
-    ) -> tuple[tf.Tensor, BiLmState]:
-        """As the call with the full softmax, in memory that does not grow with the vocabulary."""
-        flat, state = self._flat_outputs(window, state)
-        losses = self.softmax.full_loss(flat, tf.reshape(window.targets, [-1]), block_size)
-        return _real_losses(losses, window), state
-
     def window_outputs(
         self,
         window: WindowTensors,

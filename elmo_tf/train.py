@@ -82,7 +82,7 @@ def _train(
         )
     if not distribution.is_chief:
         return
-    _export(trainer, run, options.export_dir)
+    _export(run, options.export_dir, takes_best=heldout is not None)
     print(next_commands(run, options.heldout_files, options.export_dir))
 
 
@@ -166,8 +166,9 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "OneDevice") -> str:
     )
 
 
-def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
+def _export(run: "Run", path: str | None, takes_best: bool) -> None:
     from elmo_tf.training import directory
+    from elmo_tf.training.heldout import BEST
     from elmo_tf.weights import models, sources
     from export import model_card, saved_model
 
@@ -176,16 +177,15 @@ def _export(trainer: "Trainer", run: "Run", path: str | None) -> None:
     if os.path.exists(os.path.expanduser(path)):  # only if the run was complete before
         print(f"{path} is there already and was left as it is")
         return
-    # In half precision it was only trained.
-    is_mixed = run.training.mixed_precision != "none"
-    encoder = models.load_encoder(run.directory) if is_mixed else trainer.model.encoder
+    # Read back from the directory: in half precision the model was only trained.
+    model = os.path.join(run.directory, BEST) if takes_best else run.directory
     saved_model.export(
-        encoder,
+        models.load_encoder(model),
         path,
         vocabulary_file=os.path.join(run.directory, directory.VOCABULARY),
-        provenance=model_card.provenance_of(sources.resolve_model(run.directory)),
+        provenance=model_card.provenance_of(sources.resolve_model(model)),
     )
-    print(f"exported to {path}")
+    print(f"exported {model} to {path}")
 
 
 if __name__ == "__main__":

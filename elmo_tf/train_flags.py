@@ -60,7 +60,11 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
         "another run's directory or an exported model. The softmax is taken over if the model has "
         "one for the same vocabulary, and is new otherwise.",
     )
-    define("export_dir", "Where to export the model to at the end, as a SavedModel.")
+    define(
+        "export_dir",
+        "Where to export the model to at the end, as a SavedModel: the best one on "
+        "--heldout_files, or without them the last.",
+    )
     flags.DEFINE_enum(
         "distribution",
         NONE,

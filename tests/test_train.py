@@ -186,6 +186,24 @@ def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd
     np.testing.assert_array_equal(encoder(text)["elmo"], expected(text)["elmo"])
 
 
+def test_the_best_model_is_exported_and_not_the_last(folder, capfd, monkeypatch):
+    from elmo_tf.weights import models
+    from export import saved_model
+
+    exported = []
+    monkeypatch.setattr(saved_model, "export", lambda encoder, *_, **__: exported.append(encoder))
+    flags = ("--heldout_files=heldout.txt", "--steps_per_evaluation=1", "--max_steps=3")
+    assert begin(*flags, "--learning_rate=30", "--export_dir=exported") == 0
+    figures = json.loads(Path("run/heldout.json").read_text())
+    assert figures["best"]["step"] < figures["last"]["step"]
+    assert "exported run/best to exported" in capfd.readouterr().out
+    (encoder,) = exported
+    text, best, last = ["b1 c2 d3"], models.load_encoder("run/best"), models.load_encoder("run")
+    vectors = encoder(text)["elmo"].numpy()
+    np.testing.assert_array_equal(vectors, best(text)["elmo"])
+    assert (vectors != last(text)["elmo"].numpy()).any()
+
+
 def test_a_loss_that_is_not_finite_is_one_line(folder, capfd):
     flags = ("--learning_rate=1e30", "--initial_accumulator=1e-30", "--num_negative_samples=0")
     assert begin(*flags, "--steps_per_checkpoint=1") == 1

@@ -2,9 +2,11 @@
 
 TensorFlow's gradient of the loop adds two products as large as the weights, and the accumulation
 of their results, to every step (performance.md, point 7). Here a step backward has only the two
-products that the next one waits for. What each step multiplies its gradients with is computed
-beforehand, for all steps at once, and the gradients of the weights come from one product over the
-whole window at the end.
+products that the next one waits for, and the gradients of the weights come from one product over
+the whole window at the end.
+
+What the way back needs is kept step by step, as the arrays that the way forth made. All steps in
+one array would be computed with in fewer operations, but each of those would wait for memory.
 """
 
 from typing import NamedTuple
@@ -51,26 +53,32 @@ def scan_for_training(
             bias=kernels[1],
             projection_kernel=kernels[2] if len(kernels) > 2 else None,
         )
-        saved = _forward(inputs, hidden, cell, input_kernel, local)
+        last_hidden, last_cell, saved = _forward(inputs, hidden, cell, input_kernel, local)
+        hiddens = saved.hiddens.stack()
 
         def gradient(*d_results: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            d_gates, d_projected, d_hidden, d_cell = _steps_back(saved, cell, local, *d_results)
-            d_input, *d_weights = _of_inputs_and_weights(
-                d_gates, d_projected, inputs, hidden, input_kernel, saved
+            d_hidden, d_cell, steps = _steps_back(inputs, saved, local, *d_results)
+            d_inputs, *d_weights = _of_inputs_and_weights(
+                steps, inputs, hiddens[:-1], input_kernel, local
             )
-            return d_input, d_hidden, d_cell, *d_weights
+            return d_inputs, d_hidden, d_cell, *d_weights
 
-        return (saved.outputs, saved.outputs[-1], saved.cells[-1]), gradient
+        return (hiddens[1:], last_hidden, last_cell), gradient
 
     return run(inputs, hidden, cell, input_kernel, *kernels)
 
 
 class _Saved(NamedTuple):
-    """What the way back needs of the way forth."""
+    """What the way back needs of the way forth, a tensor for each step."""
 
-    outputs: tf.Tensor  # [time, projection_dim, batch]
-    cells: tf.Tensor  # [time, units, batch]
-    gates: tf.Tensor  # [time, 4 * units, batch], before activation
+    hiddens: tf.TensorArray  # [projection_dim, batch], the first one before any step
+    cells: tf.TensorArray  # [units, batch], the first one before any step
+    activations: lstm_scan.Activations  # of TensorArrays
+
+
+def _array(like: tf.Tensor, size: tf.Tensor) -> tf.TensorArray:
+    # Each element is read twice, as a step's own cell and as the one before.
+    return tf.TensorArray(like.dtype, size, element_shape=like.shape, clear_after_read=False)
 
 
 def _forward(
@@ -79,144 +87,125 @@ def _forward(
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
     recurrence: Recurrence,
-) -> _Saved:
+) -> tuple[tf.Tensor, tf.Tensor, _Saved]:
     num_steps = tf.shape(inputs)[1]
-    # Of all steps together: they are kept for the way back in any case.
     gates = lstm_scan.input_gates(tf.transpose(inputs, [2, 1, 0]), input_kernel)
-
-    def array(element_shape: tf.TensorShape) -> tf.TensorArray:
-        return tf.TensorArray(inputs.dtype, num_steps, element_shape=element_shape)
-
-    gates_shape = tf.TensorShape([input_kernel.shape[0], cell.shape[1]])
-    arrays = _Saved(array(hidden.shape), array(cell.shape), array(gates_shape))
-
-    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, arrays: _Saved) -> tuple:
-        hidden, cell, gates_now = lstm_scan.step(gates[:, time], hidden, cell, recurrence)
-        arrays = _Saved(
-            arrays.outputs.write(time, hidden),
-            arrays.cells.write(time, cell),
-            arrays.gates.write(time, gates_now),
-        )
-        return time + 1, hidden, cell, arrays
-
-    loop = tf.while_loop(lambda time, *_: time < num_steps, body, (0, hidden, cell, arrays))
-    return _Saved(*(array.stack() for array in loop[3]))
-
-
-class _Factors(NamedTuple):
-    """What the gradients of one step are multiplied with; first dimension is time.
-
-    Where a clip holds, its value did not depend on what went in, and the factor is 0.
-    """
-
-    projection_clip: tf.Tensor | None  # [time, projection_dim, batch]
-    hidden_to_cell: tf.Tensor  # [time, units, batch]
-    cell_clip: tf.Tensor | None  # [time, units, batch]
-    to_gates: tf.Tensor  # [time, 4 * units, batch]
-    to_previous_cell: tf.Tensor  # [time, units, batch]
-
-
-def _factors(saved: _Saved, cell: tf.Tensor, recurrence: Recurrence) -> _Factors:
-    i, j, f, o = lstm_scan.activate(saved.gates, axis=1)
-    tanh_cell = tf.tanh(saved.cells)
-    previous_cells = tf.concat([cell[tf.newaxis], saved.cells[:-1]], axis=0)
-    to_gates = [
-        j * i * (1.0 - i),
-        i * (1.0 - j * j),
-        previous_cells * f * (1.0 - f),
-        tanh_cell * o * (1.0 - o),
-    ]
-
-    def inside(values: tf.Tensor, limit: float | None) -> tf.Tensor | None:
-        return None if limit is None else tf.cast(tf.abs(values) < limit, values.dtype)
-
-    has_projection = recurrence.projection_kernel is not None
-    return _Factors(
-        inside(saved.outputs, recurrence.projection_clip) if has_projection else None,
-        o * (1.0 - tanh_cell * tanh_cell),
-        inside(saved.cells, recurrence.cell_clip),
-        tf.concat(to_gates, axis=1),
-        f,
+    saved = _Saved(
+        _array(hidden, num_steps + 1).write(0, hidden),
+        _array(cell, num_steps + 1).write(0, cell),
+        lstm_scan.Activations(*(_array(cell, num_steps) for _ in lstm_scan.Activations._fields)),
     )
+
+    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, saved: _Saved) -> tuple:
+        hidden, cell, activations = lstm_scan.step(gates[:, time], hidden, cell, recurrence)
+        saved = _Saved(
+            saved.hiddens.write(time + 1, hidden),
+            saved.cells.write(time + 1, cell),
+            lstm_scan.Activations(
+                *(
+                    array.write(time, values)
+                    for array, values in zip(saved.activations, activations, strict=True)
+                )
+            ),
+        )
+        return time + 1, hidden, cell, saved
+
+    return tf.while_loop(lambda time, *_: time < num_steps, body, (0, hidden, cell, saved))[1:]
+
+
+class _Steps(NamedTuple):
+    """What the gradients of the weights are computed from; first dimension is time."""
+
+    d_gates: tf.Tensor  # [time, 4 * units, batch]
+    d_projected: tf.Tensor | None  # [time, projection_dim, batch], of what the projection gives
+    unprojected: tf.Tensor | None  # [time, units, batch], what it is given
 
 
 def _steps_back(
+    inputs: tf.Tensor,
     saved: _Saved,
-    cell: tf.Tensor,
     recurrence: Recurrence,
     d_outputs: tf.Tensor,
     d_hidden: tf.Tensor,
     d_cell: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor, tf.Tensor]:
-    """Gradients of the gates and of the projection's result, for all steps, and of the state."""
+) -> tuple[tf.Tensor, tf.Tensor, _Steps]:
+    """Gradients of the state before the first step, and what those of the weights need."""
     has_projection = recurrence.projection_kernel is not None
     # Transposed once here: a transposed left side inside the loop is several times slower.
     recurrent_t = tf.transpose(recurrence.recurrent_kernel)  # [projection_dim, 4 * units]
     projection_t = tf.transpose(recurrence.projection_kernel) if has_projection else None
-    factors = _factors(saved, cell, recurrence)
-    num_steps = tf.shape(saved.gates)[0]
-    d_gates = tf.TensorArray(saved.gates.dtype, num_steps, element_shape=saved.gates.shape[1:])
-    d_projected = tf.TensorArray(d_gates.dtype, num_steps, element_shape=saved.outputs.shape[1:])
+    num_steps = tf.shape(inputs)[1]
+    steps = [_array(recurrence.bias, num_steps)]
+    if has_projection:
+        steps += [_array(d_hidden, num_steps), _array(d_cell, num_steps)]
 
     def body(
-        time: tf.Tensor,
-        d_hidden: tf.Tensor,
-        d_cell: tf.Tensor,
-        d_gates: tf.TensorArray,
-        d_projected: tf.TensorArray,
+        time: tf.Tensor, d_hidden: tf.Tensor, d_cell: tf.Tensor, steps: list[tf.TensorArray]
     ) -> tuple:
+        i, j, f, o, tanh_cell = (array.read(time) for array in saved.activations)
         d_hidden += d_outputs[time]
+        of_projection = []
         if has_projection:
-            if factors.projection_clip is not None:
-                d_hidden *= factors.projection_clip[time]
-            d_projected = d_projected.write(time, d_hidden)
+            hidden = saved.hiddens.read(time + 1)
+            d_hidden = _inside(d_hidden, hidden, recurrence.projection_clip)
+            of_projection = [d_hidden, o * tanh_cell]
             d_hidden = lstm_scan.product(projection_t, d_hidden)  # [units, batch]
-        d_cell += d_hidden * factors.hidden_to_cell[time]
-        if factors.cell_clip is not None:
-            d_cell *= factors.cell_clip[time]
-        d_gates_now = tf.concat([d_cell, d_cell, d_cell, d_hidden], axis=0)
-        d_gates_now *= factors.to_gates[time]  # [4 * units, batch]
-        d_gates = d_gates.write(time, d_gates_now)
-        d_hidden = lstm_scan.product(recurrent_t, d_gates_now)
-        return time - 1, d_hidden, d_cell * factors.to_previous_cell[time], d_gates, d_projected
+        d_cell += d_hidden * o * (1.0 - tanh_cell * tanh_cell)
+        d_cell = _inside(d_cell, saved.cells.read(time + 1), recurrence.cell_clip)
+        d_gates = [
+            d_cell * j * i * (1.0 - i),
+            d_cell * i * (1.0 - j * j),
+            d_cell * saved.cells.read(time) * f * (1.0 - f),
+            d_hidden * tanh_cell * o * (1.0 - o),
+        ]
+        d_gates = tf.concat(d_gates, axis=0)  # [4 * units, batch]
+        steps = [
+            array.write(time, values)
+            for array, values in zip(steps, [d_gates, *of_projection], strict=True)
+        ]
+        return time - 1, lstm_scan.product(recurrent_t, d_gates), d_cell * f, steps
 
-    _, d_hidden, d_cell, d_gates, d_projected = tf.while_loop(
-        lambda time, *_: time >= 0, body, (num_steps - 1, d_hidden, d_cell, d_gates, d_projected)
+    _, d_hidden, d_cell, steps = tf.while_loop(
+        lambda time, *_: time >= 0, body, (num_steps - 1, d_hidden, d_cell, steps)
     )
-    d_projected = d_projected.stack() if has_projection else None
-    return d_gates.stack(), d_projected, d_hidden, d_cell
+    stacked = [array.stack() for array in steps]
+    return d_hidden, d_cell, _Steps(*stacked) if has_projection else _Steps(*stacked, None, None)
+
+
+def _inside(gradient: tf.Tensor, values: tf.Tensor, limit: float | None) -> tf.Tensor:
+    """The gradient of a clip: where it holds, its value did not depend on what went in."""
+    if limit is None:
+        return gradient
+    return gradient * tf.cast(tf.abs(values) < limit, gradient.dtype)
 
 
 def _of_inputs_and_weights(
-    d_gates: tf.Tensor,
-    d_projected: tf.Tensor | None,
+    steps: _Steps,
     inputs: tf.Tensor,
-    hidden: tf.Tensor,
+    previous_hiddens: tf.Tensor,
     input_kernel: tf.Tensor,
-    saved: _Saved,
+    recurrence: Recurrence,
 ) -> list[tf.Tensor]:
     """Gradients of inputs, input kernel, recurrent kernel, bias and, if there, projection."""
-    d_bias = tf.reduce_sum(d_gates, axis=0)  # [4 * units, batch]
+    d_bias = tf.reduce_sum(steps.d_gates, axis=0)  # [4 * units, batch]
     # In the precision of the kernels, as their gradients have to be.
-    d_gates = tf.cast(_columns(d_gates), input_kernel.dtype)  # [4 * units, time * batch]
-    previous_outputs = tf.concat([hidden[tf.newaxis], saved.outputs[:-1]], axis=0)
+    d_gates = tf.cast(_columns(steps.d_gates), input_kernel.dtype)  # [4 * units, time * batch]
     # Input and recurrent kernel see the same gradient: one product serves both.
-    right = tf.concat([_columns(tf.transpose(inputs, [1, 2, 0])), _columns(previous_outputs)], 0)
+    right = tf.concat([_columns(tf.transpose(inputs, [1, 2, 0])), _columns(previous_hiddens)], 0)
     right = tf.cast(right, input_kernel.dtype)
     both = tf.matmul(d_gates, right, transpose_b=True)  # [4 * units, input_dim + projection_dim]
     d_input_kernel, d_recurrent_kernel = tf.split(
-        both, [inputs.shape[2], previous_outputs.shape[1]], axis=1
+        both, [inputs.shape[2], previous_hiddens.shape[1]], axis=1
     )
     d_inputs = tf.matmul(tf.transpose(input_kernel), d_gates)  # [input_dim, time * batch]
     batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
     d_inputs = tf.reshape(d_inputs, [inputs.shape[2], num_steps, batch])
     d_inputs = tf.cast(tf.transpose(d_inputs, [2, 1, 0]), inputs.dtype)  # [batch, time, input_dim]
     gradients = [d_inputs, d_input_kernel, d_recurrent_kernel, d_bias]
-    if d_projected is not None:
-        output_gate = lstm_scan.activate(saved.gates, axis=1)[3]
-        unprojected = _columns(output_gate * tf.tanh(saved.cells))  # [units, time * batch]
-        unprojected = tf.cast(unprojected, d_gates.dtype)
-        d_projected = tf.cast(_columns(d_projected), d_gates.dtype)
+    if recurrence.projection_kernel is not None:
+        d_projected, unprojected = (
+            tf.cast(_columns(values), d_gates.dtype) for values in steps[1:]
+        )
         gradients.append(tf.matmul(d_projected, unprojected, transpose_b=True))
     return gradients
 

@@ -44,17 +44,24 @@ class Recurrence(NamedTuple):
     projection_clip: float | None
 
 
-def _clip(value: tf.Tensor, limit: float | None) -> tf.Tensor:
+def clip(value: tf.Tensor, limit: float | None) -> tf.Tensor:
+    """The value with its magnitude limited, if there is a limit."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)
 
 
-def activate(gates: tf.Tensor, axis: int = 0) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Splits `[4 * units, batch]` into activated (i, j, f, o)."""
-    units = gates.shape[axis] // 4
-    i, j, f_and_o = tf.split(gates, [units, units, 2 * units], axis=axis)
-    # The two that lie side by side in one operation: with few rows, calls cost more than work.
-    f, o = tf.split(tf.sigmoid(f_and_o), 2, axis=axis)
-    return tf.sigmoid(i), tf.tanh(j), f, o
+class Activations(NamedTuple):
+    """What one step computes on its way, each `[units, batch]`.
+
+    Attributes:
+      i, j, f, o: input gate, candidate, forget gate and output gate, activated.
+      tanh_cell: of the new cell, after its clip.
+    """
+
+    i: tf.Tensor
+    j: tf.Tensor
+    f: tf.Tensor
+    o: tf.Tensor
+    tanh_cell: tf.Tensor
 
 
 def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -67,17 +74,22 @@ def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 def step(
     gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """One step: the input's part of the gates `[4 * units, batch]`, to (hidden, cell, gates)."""
+) -> tuple[tf.Tensor, tf.Tensor, Activations]:
+    """One step: the input's part of the gates `[4 * units, batch]`, to hidden and cell."""
     # One pass over the three; the bias is as wide as the batch since broadcasting is slower.
     gates = tf.add_n([gates, product(recurrence.recurrent_kernel, hidden), recurrence.bias])
-    i, j, f, o = activate(gates)
-    cell = _clip(f * cell + i * j, recurrence.cell_clip)  # [units, batch]
-    hidden = o * tf.tanh(cell)
+    units = cell.shape[0]
+    i, j, f_and_o = tf.split(gates, [units, units, 2 * units])
+    # The two that lie side by side in one operation: with few rows, calls cost more than work.
+    f, o = tf.split(tf.sigmoid(f_and_o), 2)
+    i, j = tf.sigmoid(i), tf.tanh(j)
+    cell = clip(f * cell + i * j, recurrence.cell_clip)  # [units, batch]
+    tanh_cell = tf.tanh(cell)
+    hidden = o * tanh_cell
     if recurrence.projection_kernel is not None:
         projected = product(recurrence.projection_kernel, hidden)  # [projection_dim, batch]
-        hidden = _clip(projected, recurrence.projection_clip)
-    return hidden, cell, gates
+        hidden = clip(projected, recurrence.projection_clip)
+    return hidden, cell, Activations(i, j, f, o, tanh_cell)
 
 
 def input_gates(columns: tf.Tensor, input_kernel: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers import sampled_softmax
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
 VOCABULARY_SIZE, DIM, POSITIONS = 53, 6, 9
@@ -173,42 +172,6 @@ def test_a_position_whose_only_negative_is_its_target_loses_nothing():
     assert np.isfinite(gradient.values).all()
 
 
-@pytest.mark.parametrize("block_size", [1, 7, 52, 53, 54, 8192])
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("positions", [POSITIONS, 0])
-def test_loss_in_blocks_equals_the_full_loss(block_size, in_graph, positions):
-    layer = make()
-    inputs, targets = draw(positions), TARGETS[:positions]
-    full_loss = tf.function(layer.full_loss) if in_graph else layer.full_loss
-    losses = full_loss(inputs, targets, block_size=block_size)
-    np.testing.assert_allclose(losses, numpy_full(layer, inputs, targets), atol=3e-6)
-    normalizer = layer.log_normalizer(inputs, block_size)
-    expected = [log_sum_exp(row) for row in numpy_logits(layer, inputs)]
-    np.testing.assert_allclose(normalizer, expected, atol=3e-6)
-
-
-def test_loss_in_blocks_stands_large_logits():
-    layer = make()
-    layer.bias.assign(np.linspace(-500, 500, VOCABULARY_SIZE))
-    logits = numpy_logits(layer, draw())
-    largest = logits.max(axis=1, keepdims=True)
-    expected = largest[:, 0] + np.log(np.exp(logits - largest).sum(axis=1))
-    for block_size in (5, 60):
-        np.testing.assert_allclose(layer.log_normalizer(draw(), block_size), expected, rtol=1e-6)
-
-
-def test_loss_in_blocks_never_holds_all_logits(monkeypatch):
-    shapes, logits = [], sampled_softmax._logits
-
-    def recorded(*args):
-        shapes.append(logits(*args).shape)
-        return logits(*args)
-
-    monkeypatch.setattr(sampled_softmax, "_logits", recorded)
-    make().full_loss(draw(), TARGETS, block_size=20)
-    assert shapes == [(20, POSITIONS), (20, POSITIONS), (13, POSITIONS)]
-
-
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
 def test_any_policy_computes_in_float32(policy):
     layer, wide = make(dtype=policy), make()
@@ -219,7 +182,6 @@ def test_any_policy_computes_in_float32(policy):
             layer(draw(), TARGETS, **kwargs), wide(draw(), TARGETS, **kwargs)
         )
     half = draw().astype(np.float16)
-    assert layer.full_loss(half, TARGETS).dtype == tf.float32
     assert layer(half, TARGETS, **sampled).dtype == tf.float32
     with tf.GradientTape() as tape:
         losses = layer(half, TARGETS, **sampled)
@@ -243,7 +205,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="negatives need num_tries, got None"):
         make()(draw(), TARGETS, negatives=NEGATIVES)
     with pytest.raises(ValueError, match="block_size must be at least 1, got 0"):
-        make().full_loss(draw(), TARGETS, block_size=0)
+        make().top_classes(draw()[np.newaxis], 1, block_size=0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="negatives must be distinct"):
         make()(draw(), TARGETS, negatives=np.array([3, 4, 3]), num_tries=3)
 
