@@ -10,6 +10,7 @@ import tensorflow as tf
 from elmo_tf.layers.log_sum_exp import log_sum_exp
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.layers.top_classes import TopClasses, top_classes
+from elmo_tf.layers.variable_rows import gather_rows
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -118,8 +119,8 @@ class SampledSoftmax(keras.layers.Layer):
             index[:num_samples], tf.range(num_samples), "SampledSoftmax: negatives must be distinct"
         )
         target_row = index[num_samples:]  # [positions], a row of the following
-        kernel = tf.gather(self.kernel.value, ids)  # [ids, dim]
-        bias = tf.gather(self.bias.value, ids) - self._log_expected_count(ids, num_tries)
+        kernel = gather_rows(self.kernel, ids)  # [ids, dim]
+        bias = gather_rows(self.bias, ids) - self._log_expected_count(ids, num_tries)
         target_logits = _logits_of_rows(inputs, kernel, bias, target_row)
         # A target among the negatives is left out of them; a row past them leaves out none.
         of_negatives = log_sum_exp(kernel[:num_samples], bias[:num_samples], inputs, target_row)

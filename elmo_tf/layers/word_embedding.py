@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.variable_rows import gather_rows
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -71,7 +72,7 @@ class WordEmbedding(keras.layers.Layer):
     def call(self, word_ids: tf.Tensor, dense: bool = False) -> tf.Tensor:
         rows = tf.maximum(tf.convert_to_tensor(word_ids) - 1, 0)
         # `value`, as gathering from a copy of the table would have a gradient of its size.
-        return tf.cast(tf.gather(self.embedding.value, rows), self.compute_dtype)
+        return tf.cast(gather_rows(self.embedding, rows), self.compute_dtype)
 
     def compute_output_shape(self, word_ids_shape: Sequence[int | None]) -> tuple:
         return (*word_ids_shape, self.projection_dim)

@@ -157,6 +157,37 @@ def test_two_replicas_do_what_one_device_does(folder, project_dir, alone, name, 
     assert_same_weights(weights, alone[1])
 
 
+# Prints the shapes of all tensors of a step.
+SHAPES_OF_A_STEP = """
+import tensorflow as tf
+[cpu] = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.training.optimizers import Adagrad
+from elmo_tf.training.replicated_step import ReplicatedStep
+from tests.training import tiny
+
+strategy = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+with strategy.scope():
+    model = ElmoLanguageModel(tiny.CONFIG, 7919)
+    step = ReplicatedStep(strategy, model, Adagrad(), 2, 5, 11, 1.0)
+for operation in step.function.get_concrete_function().graph.get_operations():
+    for output in operation.outputs:
+        if output.dtype != tf.resource:
+            print(output.shape)
+"""
+
+
+def test_no_array_of_a_replica_s_step_grows_with_the_vocabulary(project_dir):
+    environment = {**os.environ, "PYTHONPATH": str(project_dir)}
+    command = [sys.executable, "-c", SHAPES_OF_A_STEP]
+    shapes = subprocess.check_output(
+        command, env=environment, stderr=subprocess.DEVNULL, text=True, timeout=SECONDS
+    ).splitlines()
+    assert len(shapes) > 200
+    assert not [shape for shape in shapes if "7919" in shape]
+
+
 def test_two_processes_do_what_one_device_does(folder, project_dir, alone):
     workers = start_workers(folder, project_dir, "workers", f"--max_steps={STEPS}")
     (chief, output, errors), (other, other_output, other_errors) = finish(*workers)
