@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Inputs of so many steps are multiplied at once. That is enough for the product to be a large one.
-# The gates of all steps were the largest arrays of a pass by far, each call with fresh memory for
-# them, whose first touch took a third of the product's time.
-STEPS_AT_ONCE = 8
+# Inputs of so many steps are multiplied at once, or of as many as have so many columns together.
+# That is enough for the product to be a large one. The gates of all steps were the largest arrays of
+# a pass by far, each call with fresh memory for them, whose first touch took a third of the
+# product's time.
+STEPS_AT_ONCE, COLUMNS_AT_ONCE = 8, 256
 
 
 class LstmState(NamedTuple):
@@ -127,7 +128,8 @@ def scan(
       hidden and cell state.
     """
     columns = tf.transpose(inputs, [2, 1, 0])  # [input_dim, time, batch]
-    num_steps = tf.shape(inputs)[1]
+    batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
+    steps_at_once = tf.maximum(STEPS_AT_ONCE, COLUMNS_AT_ONCE // tf.maximum(batch, 1))
     # What a tf.TensorArray is inside. That knows element shapes as far as they are static, and the
     # converter to LiteRT takes a batch of -1 literally (TensorFlow's issue 38776).
     element_shape = tf.shape(hidden)
@@ -138,7 +140,7 @@ def scan(
     def run_chunk(
         start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
     ) -> tuple:
-        end = tf.minimum(start + STEPS_AT_ONCE, num_steps)
+        end = tf.minimum(start + steps_at_once, num_steps)
         gates = input_gates(columns[:, start:end], input_kernel)
 
         def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
