@@ -12,8 +12,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 # Inputs of so many steps are multiplied at once, or of as many as have so many columns together.
-# That is enough for the product to be a large one. The gates of all steps were the largest arrays of
-# a pass by far, each call with fresh memory for them, whose first touch took a third of the
+# That is enough for the product to be a large one. The gates of all steps were by far the largest
+# arrays of a pass, each call with fresh memory for them, whose first touch took a third of the
 # product's time.
 STEPS_AT_ONCE, COLUMNS_AT_ONCE = 8, 256
 
@@ -112,6 +112,7 @@ def scan(
     input_kernel: tf.Tensor,
     recurrence: Recurrence,
     lengths: tf.Tensor | None = None,
+    stops_state: bool = True,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs all steps.
 
@@ -121,7 +122,10 @@ def scan(
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
       recurrence: weights and clips.
-      lengths: int32 `[batch]` or None. If given, a row's state stops changing after its length.
+      lengths: int32 `[batch]` or None. They must not rise from one row to the next: rows that have
+        ended are then the last ones, and are left out of the products.
+      stops_state: whether a row's state stops changing after its length. If not, the state that is
+        returned has no meaning where there are lengths.
 
     Returns:
       Outputs `[time, projection_dim, batch]` (past a row's length without meaning), and the last
@@ -137,24 +141,33 @@ def scan(
         element_shape=element_shape, num_elements=num_steps, element_dtype=inputs.dtype
     )
 
-    def run_chunk(
-        start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
+    def run_steps(
+        start: tf.Tensor, rows: "_Rows", hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
     ) -> tuple:
         end = tf.minimum(start + steps_at_once, num_steps)
-        gates = input_gates(columns[:, start:end], input_kernel)
+        gates = input_gates(rows.first(columns[:, start:end]), input_kernel)
+        local = recurrence._replace(bias=rows.first(recurrence.bias))
 
         def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
-            new_hidden, new_cell, _ = step(gates[:, time - start], hidden, cell, recurrence)
-            if lengths is not None:
-                is_real = (time < lengths)[tf.newaxis, :]  # [1, batch]
+            new_hidden, new_cell, _ = step(gates[:, time - start], hidden, cell, local)
+            if lengths is not None and stops_state:
+                is_real = (time < rows.first(lengths))[tf.newaxis, :]  # [1, rows]
                 new_hidden = tf.where(is_real, new_hidden, hidden)
                 new_cell = tf.where(is_real, new_cell, cell)
             outputs = tf.raw_ops.TensorListSetItem(
-                input_handle=outputs, index=time, item=new_hidden
+                input_handle=outputs, index=time, item=rows.fill_up(new_hidden)
             )
             return time + 1, new_hidden, new_cell, outputs
 
         return tf.while_loop(lambda time, *_: time < end, body, (start, hidden, cell, outputs))
+
+    def run_chunk(
+        start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
+    ) -> tuple:
+        rows = _Rows(batch, lengths, start)
+        state = rows.first(hidden), rows.first(cell)
+        start, new_hidden, new_cell, outputs = run_steps(start, rows, *state, outputs)
+        return start, rows.put(new_hidden, hidden), rows.put(new_cell, cell), outputs
 
     _, hidden, cell, outputs = tf.while_loop(
         lambda start, *_: start < num_steps, run_chunk, (0, hidden, cell, outputs)
@@ -163,3 +176,31 @@ def scan(
         input_handle=outputs, element_shape=element_shape, element_dtype=inputs.dtype
     )
     return outputs, hidden, cell
+
+
+class _Rows:
+    """The first rows of a batch, those that have not ended when some steps begin.
+
+    The last dimension of all tensors is the batch. Without lengths it is all rows, and nothing is
+    done.
+    """
+
+    def __init__(self, batch: tf.Tensor, lengths: tf.Tensor | None, start: tf.Tensor) -> None:
+        self._count = None
+        if lengths is not None:
+            self._count = tf.reduce_sum(tf.cast(lengths > start, tf.int32))
+            self._num_ended = batch - self._count
+
+    def first(self, values: tf.Tensor) -> tf.Tensor:
+        """These rows of a batch."""
+        return values if self._count is None else values[..., : self._count]
+
+    def fill_up(self, values: tf.Tensor) -> tf.Tensor:
+        """A batch with these rows and zeros, `[features, batch]`."""
+        return values if self._count is None else tf.pad(values, [[0, 0], [0, self._num_ended]])
+
+    def put(self, values: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+        """A batch with these rows in place of its own, `[features, batch]`."""
+        if self._count is None:
+            return values
+        return tf.ensure_shape(tf.concat([values, batch[:, self._count :]], axis=1), batch.shape)
