@@ -278,7 +278,7 @@ class ElmoEncoder(keras.layers.Layer):
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, token_ids)
         embeddings = self.embed_ids(token_ids, lengths, dense)
-        return self._encode(embeddings, lengths, initial_state, return_state)
+        return self._encode(embeddings, lengths, initial_state, return_state, dense)
 
     def embed_tokens(
         self,
@@ -306,9 +306,16 @@ class ElmoEncoder(keras.layers.Layer):
         return self.token_layer(bounded, dense=dense)
 
     def _encode(
-        self, embeddings: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
+        self,
+        embeddings: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State,
+        return_state: bool,
+        dense: bool = False,
     ) -> Any:
-        layers, state = self.compute_layers(embeddings, lengths, initial_state, return_state)
+        layers, state = self.compute_layers(
+            embeddings, lengths, initial_state, return_state, dense=dense
+        )
         outputs = self.mix_layers(layers, lengths)
         return (outputs, state) if return_state else outputs
 
@@ -319,6 +326,7 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state: State = None,
         return_state: bool = False,
         training: bool = False,
+        dense: bool = False,
     ) -> tuple[list[tf.Tensor], State]:
         """Everything between the words and the mix.
 
@@ -328,6 +336,7 @@ class ElmoEncoder(keras.layers.Layer):
           initial_state: state to start from, or None for zeros.
           return_state: whether the state after each row's last token is wanted.
           training: whether dropout is on, and activations are kept for a cheaper gradient.
+          dense: whether rows are computed to the end of the longest one; see `encode_ids`.
 
         Returns:
           The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
@@ -339,6 +348,7 @@ class ElmoEncoder(keras.layers.Layer):
             initial_state=initial_state,
             return_state=return_state,
             training=training,
+            dense=dense,
         )
         layers, state = layers if return_state else (layers, None)
         is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)

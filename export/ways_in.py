@@ -97,14 +97,20 @@ class WaysIn:
         with self._exported_variables():
             # Dense: accelerators and converters take no shapes that depend on values.
             embeddings = self._encoder.embed_ids(ids, lengths, dense=True)
-            return self._encode(embeddings, lengths)
+            return self._encode(embeddings, lengths, dense=True)
 
-    def _encode(self, embeddings: tf.Tensor, lengths: tf.Tensor, training: bool = False) -> Outputs:
+    def _encode(
+        self,
+        embeddings: tf.Tensor,
+        lengths: tf.Tensor,
+        training: bool = False,
+        dense: bool = False,
+    ) -> Outputs:
         initial_state = None
         if self._initial_state is not None:
             initial_state = repeat_state(self._initial_state, tf.shape(embeddings)[0])
         layers, _ = self._encoder.compute_layers(
-            embeddings, lengths, initial_state, training=training
+            embeddings, lengths, initial_state, training=training, dense=dense
         )
         if not self._trains_layers:
             # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a

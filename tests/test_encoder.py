@@ -86,6 +86,20 @@ def test_character_ids_give_the_same(encoder, outputs, dense):
         np.testing.assert_allclose(by_ids[name], expected, atol=1e-6, err_msg=name)
 
 
+def test_dense_compiles_and_gives_the_same(encoder):
+    """No shape in it depends on values, which XLA would refuse."""
+    ids = tf.constant(elmo_tf.batch_to_ids(SENTENCES, 11))
+    lengths = tf.constant(lengths_of(SENTENCES))
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(ids):
+        return encoder.encode_ids(ids, lengths, return_state=True, dense=True)
+
+    found, expected = compiled(ids), encoder.encode_ids(ids, lengths, return_state=True)
+    for one, two in zip(*map(tf.nest.flatten, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-6)
+
+
 def test_text_gives_the_same(encoder):
     text = ["  The cat\tsat\r\non a  très-long-mat ", "one", "", " \t\n"]
     sentences = [line.split() for line in text]

@@ -45,6 +45,7 @@ class BiLm(keras.layers.Layer):
       return_state: whether the state after each row's last real step is returned as well. The
         backward state is then the one after the first token, where that direction ends.
       training: whether dropout is on.
+      dense: True computes rows to the end of the longest one; see `ProjectedLstm`.
 
     Returns:
       A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
@@ -114,10 +115,11 @@ class BiLm(keras.layers.Layer):
         initial_state: BiLmState | None = None,
         return_state: bool = False,
         training: bool = False,
+        dense: bool = False,
     ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
         # Without lengths a training pass has the cheaper gradient; else they save time.
-        known_lengths = lengths if return_state or not training else None
+        known_lengths = lengths if return_state or not (training or dense) else None
         seed = self._dropout_seed() if training and self.dropout else None
         layers, states = {}, {}
         for direction in DIRECTIONS:
@@ -130,6 +132,7 @@ class BiLm(keras.layers.Layer):
                 None if initial_state is None else getattr(initial_state, direction),
                 lengths=known_lengths,
                 stops_state=return_state,
+                dense=dense,
                 training=training,
                 dropout_seed=seed,
             )
@@ -149,6 +152,7 @@ class BiLm(keras.layers.Layer):
         training: bool = False,
         dropout_seed: tf.Tensor | RowsSeed | None = None,
         stops_state: bool = True,
+        dense: bool = False,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
         """Runs one stack over `inputs` in the order given; a language model's windows need this.
 
@@ -160,7 +164,7 @@ class BiLm(keras.layers.Layer):
             that have ended take no time.
           training: whether dropout is on (it needs `dropout_seed`).
           dropout_seed: int32 `[2]`, or `RowsSeed`; the same seed gives the same masks.
-          stops_state: as for `ProjectedLstm`.
+          stops_state, dense: as for `ProjectedLstm`.
 
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
@@ -175,6 +179,7 @@ class BiLm(keras.layers.Layer):
                 lengths=lengths,
                 training=training,
                 stops_state=stops_state,
+                dense=dense,
             )
             if self.use_skip_connections and index > 0:
                 output += inputs

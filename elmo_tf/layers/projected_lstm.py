@@ -50,6 +50,8 @@ class ProjectedLstm(keras.layers.Layer):
       training: if True and there are no lengths, activations are kept for a cheaper gradient;
         values are the same.
       stops_state: False saves a little time with lengths; the returned state has no meaning then.
+      dense: True computes rows that have ended too, which needs no data-dependent shape inside and
+        so compiles under XLA and for accelerators.
 
     Returns:
       Outputs `[batch, time, projection_dim]` and the last `LstmState`.
@@ -136,14 +138,15 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
         stops_state: bool = True,
+        dense: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
         inputs = tf.cast(inputs, self.variable_dtype)
         batch = tf.shape(inputs)[0]
         if initial_state is None:
             initial_state = self.zero_state(batch)
-        if lengths is not None:
-            return self._call_by_length(inputs, initial_state, lengths, stops_state)
-        return self._call_in_order(inputs, initial_state, training)
+        if lengths is None or dense:
+            return self._call_in_order(inputs, initial_state, training, lengths, stops_state, True)
+        return self._call_by_length(inputs, initial_state, lengths, stops_state)
 
     def _call_by_length(
         self, inputs: tf.Tensor, state: LstmState, lengths: tf.Tensor, stops_state: bool
@@ -155,7 +158,7 @@ class ProjectedLstm(keras.layers.Layer):
             tf.gather(each, order) for each in (inputs, *state, lengths)
         )
         outputs, state = self._call_in_order(
-            inputs, LstmState(hidden, cell), False, lengths, stops_state
+            inputs, LstmState(hidden, cell), False, lengths, stops_state, False
         )
         return tf.gather(outputs, back), LstmState(*(tf.gather(each, back) for each in state))
 
@@ -164,8 +167,9 @@ class ProjectedLstm(keras.layers.Layer):
         inputs: tf.Tensor,
         initial_state: LstmState,
         training: bool,
-        lengths: tf.Tensor | None = None,
-        stops_state: bool = True,
+        lengths: tf.Tensor | None,
+        stops_state: bool,
+        dense: bool,
     ) -> tuple[tf.Tensor, LstmState]:
         batch = tf.shape(inputs)[0]
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
@@ -180,13 +184,13 @@ class ProjectedLstm(keras.layers.Layer):
             self.projection_clip,
         )
         input_kernel = self._kernel(self.input_kernel)
-        if training:
+        if training and lengths is None:
             results = lstm_gradient.scan_for_training(
                 inputs, hidden, cell, input_kernel, recurrence
             )
         else:
             results = lstm_scan.scan(
-                inputs, hidden, cell, input_kernel, recurrence, lengths, stops_state
+                inputs, hidden, cell, input_kernel, recurrence, lengths, stops_state, dense
             )
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
@@ -209,6 +213,7 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: keras.KerasTensor | None = None,
         training: bool = False,
         stops_state: bool = True,
+        dense: bool = False,
     ) -> tuple[keras.KerasTensor, LstmState]:
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 

@@ -119,15 +119,19 @@ LENGTHS = [3, 19, 0, 8, 19, 17, 1, 9]
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("stops_state", [False, True])
-def test_rows_of_many_lengths_are_each_what_they_are_alone(in_graph, stops_state, monkeypatch):
+@pytest.mark.parametrize("stops_state,dense", [(True, False), (False, False), (True, True)])
+def test_rows_of_many_lengths_are_each_what_they_are_alone(
+    in_graph, stops_state, dense, monkeypatch
+):
     monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
     layer = make(cell_clip=0.3, projection_clip=0.2)
     inputs, lengths = draw(len(LENGTHS), max(LENGTHS), INPUT_DIM), tf.constant(LENGTHS)
     start = LstmState(draw(len(LENGTHS), PROJECTION_DIM), draw(len(LENGTHS), UNITS))
 
     def call(inputs, start, lengths):
-        return layer(inputs, LstmState(*start), lengths=lengths, stops_state=stops_state)
+        return layer(
+            inputs, LstmState(*start), lengths=lengths, stops_state=stops_state, dense=dense
+        )
 
     call = tf.function(call, autograph=False) if in_graph else call
     outputs, state = call(inputs, start, lengths)
