@@ -5,8 +5,8 @@ of their results, to every step (performance.md, point 7). Here a step backward 
 products that the next one waits for, and the gradients of the weights come from one product over
 the whole window at the end.
 
-What the way back needs is kept step by step, as the arrays that the way forth made. All steps in
-one array would be computed with in fewer operations, but each of those would wait for memory.
+The way back computes with the activations of one step at a time, which stay in the cache. With
+those of all steps at once it would need fewer operations, but each would wait for memory.
 """
 
 from typing import NamedTuple
@@ -53,32 +53,33 @@ def scan_for_training(
             bias=kernels[1],
             projection_kernel=kernels[2] if len(kernels) > 2 else None,
         )
-        last_hidden, last_cell, saved = _forward(inputs, hidden, cell, input_kernel, local)
-        hiddens = saved.hiddens.stack()
+        saved = _forward(inputs, hidden, cell, input_kernel, local)
 
         def gradient(*d_results: tf.Tensor) -> tuple[tf.Tensor, ...]:
             d_hidden, d_cell, steps = _steps_back(inputs, saved, local, *d_results)
             d_inputs, *d_weights = _of_inputs_and_weights(
-                steps, inputs, hiddens[:-1], input_kernel, local
+                steps, inputs, saved.hiddens[:-1], input_kernel, local
             )
             return d_inputs, d_hidden, d_cell, *d_weights
 
-        return (hiddens[1:], last_hidden, last_cell), gradient
+        return (saved.hiddens[1:], saved.hiddens[-1], saved.cells[-1]), gradient
 
     return run(inputs, hidden, cell, input_kernel, *kernels)
 
 
 class _Saved(NamedTuple):
-    """What the way back needs of the way forth, a tensor for each step."""
+    """What the way back needs of the way forth; first dimension is time.
 
-    hiddens: tf.TensorArray  # [projection_dim, batch], the first one before any step
-    cells: tf.TensorArray  # [units, batch], the first one before any step
-    activations: lstm_scan.Activations  # of TensorArrays
+    Not as `tf.TensorArray`s, though copies would be saved: a SavedModel's gradient can't have them.
+    """
+
+    hiddens: tf.Tensor  # [time + 1, projection_dim, batch], the first one before any step
+    cells: tf.Tensor  # [time + 1, units, batch], the first one before any step
+    activations: lstm_scan.Activations  # [time, units, batch] each
 
 
 def _array(like: tf.Tensor, size: tf.Tensor) -> tf.TensorArray:
-    # Each element is read twice, as a step's own cell and as the one before.
-    return tf.TensorArray(like.dtype, size, element_shape=like.shape, clear_after_read=False)
+    return tf.TensorArray(like.dtype, size, element_shape=like.shape)
 
 
 def _forward(
@@ -87,30 +88,29 @@ def _forward(
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
     recurrence: Recurrence,
-) -> tuple[tf.Tensor, tf.Tensor, _Saved]:
+) -> _Saved:
     num_steps = tf.shape(inputs)[1]
     gates = lstm_scan.input_gates(tf.transpose(inputs, [2, 1, 0]), input_kernel)
-    saved = _Saved(
+    arrays = _Saved(
         _array(hidden, num_steps + 1).write(0, hidden),
         _array(cell, num_steps + 1).write(0, cell),
         lstm_scan.Activations(*(_array(cell, num_steps) for _ in lstm_scan.Activations._fields)),
     )
 
-    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, saved: _Saved) -> tuple:
+    def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, arrays: _Saved) -> tuple:
         hidden, cell, activations = lstm_scan.step(gates[:, time], hidden, cell, recurrence)
-        saved = _Saved(
-            saved.hiddens.write(time + 1, hidden),
-            saved.cells.write(time + 1, cell),
-            lstm_scan.Activations(
-                *(
-                    array.write(time, values)
-                    for array, values in zip(saved.activations, activations, strict=True)
-                )
-            ),
+        pairs = zip(arrays.activations, activations, strict=True)
+        arrays = _Saved(
+            arrays.hiddens.write(time + 1, hidden),
+            arrays.cells.write(time + 1, cell),
+            lstm_scan.Activations(*(array.write(time, values) for array, values in pairs)),
         )
-        return time + 1, hidden, cell, saved
+        return time + 1, hidden, cell, arrays
 
-    return tf.while_loop(lambda time, *_: time < num_steps, body, (0, hidden, cell, saved))[1:]
+    loop = tf.while_loop(lambda time, *_: time < num_steps, body, (0, hidden, cell, arrays))
+    hiddens, cells, activations = loop[3]
+    activations = lstm_scan.Activations(*(array.stack() for array in activations))
+    return _Saved(hiddens.stack(), cells.stack(), activations)
 
 
 class _Steps(NamedTuple):
@@ -142,20 +142,20 @@ def _steps_back(
     def body(
         time: tf.Tensor, d_hidden: tf.Tensor, d_cell: tf.Tensor, steps: list[tf.TensorArray]
     ) -> tuple:
-        i, j, f, o, tanh_cell = (array.read(time) for array in saved.activations)
+        i, j, f, o, tanh_cell = (values[time] for values in saved.activations)
         d_hidden += d_outputs[time]
         of_projection = []
         if has_projection:
-            hidden = saved.hiddens.read(time + 1)
+            hidden = saved.hiddens[time + 1]
             d_hidden = _inside(d_hidden, hidden, recurrence.projection_clip)
             of_projection = [d_hidden, o * tanh_cell]
             d_hidden = lstm_scan.product(projection_t, d_hidden)  # [units, batch]
         d_cell += d_hidden * o * (1.0 - tanh_cell * tanh_cell)
-        d_cell = _inside(d_cell, saved.cells.read(time + 1), recurrence.cell_clip)
+        d_cell = _inside(d_cell, saved.cells[time + 1], recurrence.cell_clip)
         d_gates = [
             d_cell * j * i * (1.0 - i),
             d_cell * i * (1.0 - j * j),
-            d_cell * saved.cells.read(time) * f * (1.0 - f),
+            d_cell * saved.cells[time] * f * (1.0 - f),
             d_hidden * tanh_cell * o * (1.0 - o),
         ]
         d_gates = tf.concat(d_gates, axis=0)  # [4 * units, batch]
