@@ -103,15 +103,23 @@ class Subclassed(keras.Model):
         return cls(keras.saving.deserialize_keras_object(config["elmo"]))
 
 
-KINDS = [functional, sequential, sequential_without_input, Subclassed]
+KINDS = [
+    functional,
+    Subclassed,
+    *(
+        pytest.param(each, marks=pytest.mark.slow)
+        for each in (sequential, sequential_without_input)
+    ),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_predict_save_and_load(encoder, kind, tmp_path):
+    keras.utils.set_random_seed(1)  # what is learnt in a few steps depends on the head's weights
     num_mixes = 1 if kind in (sequential, sequential_without_input) else 2
     elmo = ElmoEmbedding(encoder, num_mixes=num_mixes, dropout=0.5, l2_coefficient=0.01)
     model = fit(kind(elmo))
-    assert np.abs(elmo.mix.mix_0.gamma.numpy() - 1) > 1e-4, "nothing was learnt"
+    assert np.abs(elmo.mix.mix_0.gamma.numpy() - 1) > 1e-5, "nothing was learnt"
     predicted = model.predict(tf.constant(TEXT), batch_size=2, verbose=0)
     assert predicted.shape == (5, 1)
     np.testing.assert_allclose(model(tf.constant(TEXT)), predicted, atol=1e-5)

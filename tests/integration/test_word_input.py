@@ -124,9 +124,9 @@ def test_the_export_needs_only_tensorflow(made):
     assert_layers({k: v.numpy() for k, v in outputs.items()}, made.published)
     ids = tf.constant(load_encoder(made.exported).token_ids.batch(SENTENCES))
     by_ids = loaded.signatures["word_ids"](word_ids=ids)
-    for name in outputs:
-        np.testing.assert_array_equal(by_ids[name], outputs[name], err_msg=name)
-        np.testing.assert_array_equal(loaded.word_ids(ids)[name], outputs[name])
+    for name in outputs:  # it is dense: products of other widths, which round otherwise
+        np.testing.assert_allclose(by_ids[name], outputs[name], atol=1e-6, err_msg=name)
+        np.testing.assert_array_equal(loaded.word_ids(ids)[name], by_ids[name])
     texts = [" ".join(sentence) for sentence in SENTENCES[:2]]
     np.testing.assert_allclose(loaded(texts)["elmo"], outputs["elmo"][:2], atol=1e-6)
     assert sorted(loaded.signatures) == sorted(

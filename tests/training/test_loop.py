@@ -72,7 +72,9 @@ ACCUMULATED = {"accumulation_steps": 2, "mixed_precision": "float16", "num_epoch
     ("settings", "stops"),
     [
         ({}, (1, 2, 7)),
-        ({"num_negative_samples": 0, "shuffle_buffer": 0}, (1, 2, 7)),
+        pytest.param(
+            {"num_negative_samples": 0, "shuffle_buffer": 0}, (1, 2, 7), marks=pytest.mark.slow
+        ),
         ({**ADAPTED, **ACCUMULATED, "warmup_steps": 3}, (5,)),
     ],
 )
