@@ -153,6 +153,7 @@ np.save(sys.argv[3], model.predict(tf.constant(text), batch_size=2, verbose=0))
 """
 
 
+@pytest.mark.slow
 def test_another_process_needs_nothing_but_the_file(files, project_dir, tmp_path):
     """The published files are moved away in between."""
     for name in ("options.json", "weights.hdf5"):

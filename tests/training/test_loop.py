@@ -71,7 +71,7 @@ ACCUMULATED = {"accumulation_steps": 2, "mixed_precision": "float16", "num_epoch
 @pytest.mark.parametrize(
     ("settings", "stops"),
     [
-        ({}, (1, 2, 7)),
+        pytest.param({}, (1, 2, 7), marks=pytest.mark.slow),
         pytest.param(
             {"num_negative_samples": 0, "shuffle_buffer": 0}, (1, 2, 7), marks=pytest.mark.slow
         ),
