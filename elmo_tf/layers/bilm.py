@@ -45,7 +45,7 @@ class BiLm(keras.layers.Layer):
       return_state: whether the state after each row's last real step is returned as well. The
         backward state is then the one after the first token, where that direction ends.
       training: whether dropout is on.
-      dense: True computes rows to the end of the longest one; see `ProjectedLstm`.
+      dense: True computes all rows to the end of the longest one; see `run_direction`.
 
     Returns:
       A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
@@ -160,26 +160,54 @@ class BiLm(keras.layers.Layer):
           direction: "forward" or "backward".
           inputs: `[batch, time, projection_dim]`, in reading order of that direction.
           initial_state: one `LstmState` a layer, or None for zeros.
-          lengths: int32 `[batch]`; where the returned state stops, or None for the last step. Rows
-            that have ended take no time.
+          lengths: int32 `[batch]`; where the returned state stops, or None for the last step.
           training: whether dropout is on (it needs `dropout_seed`).
           dropout_seed: int32 `[2]`, or `RowsSeed`; the same seed gives the same masks.
-          stops_state, dense: as for `ProjectedLstm`.
+          stops_state: as for `ProjectedLstm`.
+          dense: False leaves out rows that have ended, which saves time but needs shapes that
+            depend on values. Without lengths and in training nothing is left out.
 
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
         """
+        options = {"training": training, "dropout_seed": dropout_seed, "stops_state": stops_state}
+        # Dropout's masks are drawn for rows in their order.
+        if lengths is None or dense or training:
+            return self._run_rows(direction, inputs, initial_state, lengths, **options)
+        if initial_state is None:
+            initial_state = getattr(self.zero_state(tf.shape(inputs)[0]), direction)
+        # Longest rows first, so that those that have ended are the last ones.
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        results = self._run_rows(
+            direction,
+            *_take_rows((inputs, initial_state, lengths), order),
+            **options,
+            falling=True,
+        )
+        return _take_rows(results, tf.argsort(order))
+
+    def _run_rows(
+        self,
+        direction: str,
+        inputs: tf.Tensor,
+        initial_state: tuple[LstmState, ...] | None,
+        lengths: tf.Tensor | None,
+        training: bool,
+        dropout_seed: tf.Tensor | RowsSeed | None,
+        stops_state: bool,
+        falling: bool = False,
+    ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
+        """As `run_direction`, for rows in their order; `falling` as for `ProjectedLstm`."""
         outputs, states = [], []
         for index, lstm in enumerate(self.stack(direction)):
             inputs = self._drop(inputs, direction, index, training, dropout_seed)
-            state = None if initial_state is None else initial_state[index]
             output, state = lstm(
                 inputs,
-                initial_state=state,
+                initial_state=None if initial_state is None else initial_state[index],
                 lengths=lengths,
                 training=training,
                 stops_state=stops_state,
-                dense=dense,
+                falling=falling,
             )
             if self.use_skip_connections and index > 0:
                 output += inputs
@@ -227,3 +255,8 @@ class BiLm(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
+
+
+def _take_rows(values: Any, rows: tf.Tensor) -> Any:
+    """The rows of every tensor in a structure, in the order given."""
+    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), values)

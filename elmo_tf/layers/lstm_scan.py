@@ -113,7 +113,7 @@ def scan(
     recurrence: Recurrence,
     lengths: tf.Tensor | None = None,
     stops_state: bool = True,
-    dense: bool = False,
+    falling: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs all steps.
 
@@ -126,8 +126,8 @@ def scan(
       lengths: int32 `[batch]` or None.
       stops_state: whether a row's state stops changing after its length. If not, the state that is
         returned has no meaning where there are lengths.
-      dense: False leaves rows that have ended out of the products. Lengths must not rise from one
-        row to the next then, so that these are the last ones.
+      falling: whether lengths never rise from one row to the next. Rows that have ended are then
+        the last ones, and are left out of the products.
 
     Returns:
       Outputs `[time, projection_dim, batch]` (past a row's length without meaning), and the last
@@ -166,7 +166,7 @@ def scan(
     def run_chunk(
         start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
     ) -> tuple:
-        rows = _Rows(batch, None if dense else lengths, start)
+        rows = _Rows(batch, lengths if falling else None, start)
         state = rows.first(hidden), rows.first(cell)
         start, new_hidden, new_cell, outputs = run_steps(start, rows, *state, outputs)
         return start, rows.put(new_hidden, hidden), rows.put(new_cell, cell), outputs

@@ -45,13 +45,13 @@ class ProjectedLstm(keras.layers.Layer):
       inputs: `[batch, time, input_dim]`, time at least 1, batch possibly 0.
       initial_state: `LstmState`, or None for zeros.
       lengths: int32 `[batch]`, or None. If given, the returned state is the one after each row's
-        last real step, and outputs past a row's length have no meaning. It saves time where lengths
-        differ: rows that have ended are not computed.
+        last real step, and outputs past a row's length have no meaning.
       training: if True and there are no lengths, activations are kept for a cheaper gradient;
         values are the same.
       stops_state: False saves a little time with lengths; the returned state has no meaning then.
-      dense: True computes rows that have ended too, which needs no data-dependent shape inside and
-        so compiles under XLA and for accelerators.
+      falling: True says that lengths never rise from one row to the next. Rows that have ended are
+        then left out, which saves time, but needs shapes that depend on values: neither XLA nor
+        converters take those.
 
     Returns:
       Outputs `[batch, time, projection_dim]` and the last `LstmState`.
@@ -138,40 +138,12 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
         stops_state: bool = True,
-        dense: bool = False,
+        falling: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
         inputs = tf.cast(inputs, self.variable_dtype)
         batch = tf.shape(inputs)[0]
         if initial_state is None:
             initial_state = self.zero_state(batch)
-        if lengths is None or dense:
-            return self._call_in_order(inputs, initial_state, training, lengths, stops_state, True)
-        return self._call_by_length(inputs, initial_state, lengths, stops_state)
-
-    def _call_by_length(
-        self, inputs: tf.Tensor, state: LstmState, lengths: tf.Tensor, stops_state: bool
-    ) -> tuple[tf.Tensor, LstmState]:
-        """With the longest rows first, so that those that have ended are the last ones."""
-        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-        back = tf.argsort(order)
-        inputs, hidden, cell, lengths = (
-            tf.gather(each, order) for each in (inputs, *state, lengths)
-        )
-        outputs, state = self._call_in_order(
-            inputs, LstmState(hidden, cell), False, lengths, stops_state, False
-        )
-        return tf.gather(outputs, back), LstmState(*(tf.gather(each, back) for each in state))
-
-    def _call_in_order(
-        self,
-        inputs: tf.Tensor,
-        initial_state: LstmState,
-        training: bool,
-        lengths: tf.Tensor | None,
-        stops_state: bool,
-        dense: bool,
-    ) -> tuple[tf.Tensor, LstmState]:
-        batch = tf.shape(inputs)[0]
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
         # Added here, the forget gate's 1 costs nothing in each step.
         is_forget = tf.repeat(tf.constant([0.0, 0.0, 1.0, 0.0], inputs.dtype), self.units)
@@ -190,7 +162,7 @@ class ProjectedLstm(keras.layers.Layer):
             )
         else:
             results = lstm_scan.scan(
-                inputs, hidden, cell, input_kernel, recurrence, lengths, stops_state, dense
+                inputs, hidden, cell, input_kernel, recurrence, lengths, stops_state, falling
             )
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
@@ -213,7 +185,7 @@ class ProjectedLstm(keras.layers.Layer):
         lengths: keras.KerasTensor | None = None,
         training: bool = False,
         stops_state: bool = True,
-        dense: bool = False,
+        falling: bool = False,
     ) -> tuple[keras.KerasTensor, LstmState]:
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.layers import lstm_scan
 from elmo_tf.layers.bilm import BiLm, BiLmState
 
 UNITS, DIM, BATCH, TIME = 7, 5, 4, 6
@@ -63,6 +64,44 @@ def test_equals_each_row_alone(num_layers, skip, in_graph):
                 np.testing.assert_allclose(got, expected[layer], atol=2e-6)
                 for ours, theirs in zip(state[way][layer], states[layer], strict=True):
                     np.testing.assert_allclose(ours[row], theirs[0], atol=2e-6)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_rows_that_have_ended_take_part_in_products_only_if_dense(dense, monkeypatch):
+    columns, product = [], lstm_scan.product
+
+    def recorded(kernel, values):
+        if kernel.shape == (DIM, UNITS):  # the projection
+            columns.append(values.shape[1])
+        return product(kernel, values)
+
+    monkeypatch.setattr(lstm_scan, "product", recorded)
+    monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
+    lengths = [3, 19, 0, 8, 19, 17, 1, 9]
+    make(1)(draw(8, 19, DIM), lengths=tf.constant(lengths), dense=dense)
+    expected = [sum(length > step // 8 * 8 for length in lengths) for step in range(19)]
+    assert expected == [7] * 8 + [4] * 8 + [3] * 3
+    assert columns == 2 * ([8] * 19 if dense else expected)  # both directions
+
+
+@pytest.mark.parametrize("return_state", [False, True])
+def test_dense_gives_the_same(return_state):
+    bilm, inputs = make(), draw(BATCH, TIME, DIM)
+    start = tf.nest.map_structure(
+        lambda zeros: tf.constant(draw(*zeros.shape)), bilm.zero_state(BATCH)
+    )
+    one, two = (
+        bilm(inputs, LENGTHS, start, return_state=return_state, dense=dense)
+        for dense in (False, True)
+    )
+    (layers, *states), (dense_layers, *dense_states) = (
+        each if return_state else (each,) for each in (one, two)
+    )
+    for layer, dense_layer in zip(layers, dense_layers, strict=True):
+        for row, length in enumerate(LENGTHS):
+            np.testing.assert_allclose(layer[row, :length], dense_layer[row, :length], atol=2e-6)
+    for state, dense_state in zip(*map(tf.nest.flatten, (states, dense_states)), strict=True):
+        np.testing.assert_allclose(state, dense_state, atol=2e-6)
 
 
 def test_padding_never_moves_a_real_position():

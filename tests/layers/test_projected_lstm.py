@@ -119,24 +119,25 @@ LENGTHS = [3, 19, 0, 8, 19, 17, 1, 9]
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("stops_state,dense", [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize("stops_state,falling", [(True, False), (False, True), (True, True)])
 def test_rows_of_many_lengths_are_each_what_they_are_alone(
-    in_graph, stops_state, dense, monkeypatch
+    in_graph, stops_state, falling, monkeypatch
 ):
     monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
     layer = make(cell_clip=0.3, projection_clip=0.2)
-    inputs, lengths = draw(len(LENGTHS), max(LENGTHS), INPUT_DIM), tf.constant(LENGTHS)
+    lengths = sorted(LENGTHS, reverse=True) if falling else LENGTHS
+    inputs = draw(len(LENGTHS), max(LENGTHS), INPUT_DIM)
     start = LstmState(draw(len(LENGTHS), PROJECTION_DIM), draw(len(LENGTHS), UNITS))
 
     def call(inputs, start, lengths):
         return layer(
-            inputs, LstmState(*start), lengths=lengths, stops_state=stops_state, dense=dense
+            inputs, LstmState(*start), lengths=lengths, stops_state=stops_state, falling=falling
         )
 
     call = tf.function(call, autograph=False) if in_graph else call
-    outputs, state = call(inputs, start, lengths)
+    outputs, state = call(inputs, start, tf.constant(lengths))
     assert outputs.shape == (len(LENGTHS), max(LENGTHS), PROJECTION_DIM)
-    for row, length in enumerate(LENGTHS):
+    for row, length in enumerate(lengths):
         hidden, cell = (part[row : row + 1] for part in start)
         alone = np.zeros([1, 0, PROJECTION_DIM])
         if length:
@@ -145,22 +146,6 @@ def test_rows_of_many_lengths_are_each_what_they_are_alone(
         if stops_state:
             np.testing.assert_allclose(state.hidden[row], hidden[0], atol=2e-6)
             np.testing.assert_allclose(state.cell[row], cell[0], atol=2e-6)
-
-
-def test_rows_that_have_ended_take_no_part_in_products(monkeypatch):
-    columns, product = [], lstm_scan.product
-
-    def recorded(kernel, values):
-        if kernel.shape == (4 * UNITS, PROJECTION_DIM):  # the recurrent kernel
-            columns.append(values.shape[1])
-        return product(kernel, values)
-
-    monkeypatch.setattr(lstm_scan, "product", recorded)
-    monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
-    make()(draw(len(LENGTHS), max(LENGTHS), INPUT_DIM), lengths=tf.constant(LENGTHS))
-    at_start = [sum(length > start for length in LENGTHS) for start in (0, 8, 16)]
-    assert at_start == [7, 4, 3]
-    assert columns == [7] * 8 + [4] * 8 + [3] * 3
 
 
 @pytest.mark.parametrize("projection_dim,cell_clip,projection_clip", OPTIONS)
