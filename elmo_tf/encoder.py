@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config import ElmoConfig
+from elmo_tf.layers import initial_values
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
@@ -181,9 +182,10 @@ class ElmoEncoder(keras.layers.Layer):
         """
         from elmo_tf.weights import bilm_tf, sources
 
-        model = sources.read_model(options_file, weights_file, vocabulary_file)
-        encoder = cls(model.config, vocabulary=model.vocabulary, **kwargs)
-        bilm_tf.assign_arrays(encoder, model.arrays)
+        with sources.open_model(options_file, weights_file, vocabulary_file) as model:
+            with initial_values.others_follow():
+                encoder = cls(model.config, vocabulary=model.vocabulary, **kwargs)
+            bilm_tf.assign_arrays(encoder, model.arrays)
         return encoder
 
     def call(

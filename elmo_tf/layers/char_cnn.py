@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers import initial_values
 from elmo_tf.layers.highway import Highway
 from elmo_tf.layers.seeds import derive_seed
 
@@ -105,9 +106,7 @@ class CharCnn(keras.layers.Layer):
             name="embedding",
             shape=(self.num_characters, self.embedding_dim),
             autocast=False,  # so that its gradient, of many summands each row, is not in half
-            initializer=keras.initializers.RandomUniform(
-                -1.0, 1.0, seed=derive_seed(self.seed, "embedding")
-            ),
+            initializer=initial_values.uniform(1.0, self.seed, "embedding"),
         )
         for index, (width, count) in enumerate(self.filters):
             self._add_convolution(index, width, count)
@@ -118,9 +117,8 @@ class CharCnn(keras.layers.Layer):
             self.projection_kernel = self.add_weight(
                 name="projection_kernel",
                 shape=(self.num_filters, self.projection_dim),
-                initializer=keras.initializers.RandomNormal(
-                    stddev=math.sqrt(1 / self.num_filters),
-                    seed=derive_seed(self.seed, "projection_kernel"),
+                initializer=initial_values.normal(
+                    math.sqrt(1 / self.num_filters), self.seed, "projection_kernel"
                 ),
             )
             self.projection_bias = self.add_weight(
@@ -129,12 +127,11 @@ class CharCnn(keras.layers.Layer):
 
     def _add_convolution(self, index: int, width: int, count: int) -> None:
         name = f"convolution_kernel_{index}"
-        seed = derive_seed(self.seed, name)
         if self.activation == "relu":
-            initializer = keras.initializers.RandomUniform(-0.05, 0.05, seed=seed)
+            initializer = initial_values.uniform(0.05, self.seed, name)
         else:
             stddev = math.sqrt(1 / (width * self.embedding_dim))
-            initializer = keras.initializers.RandomNormal(stddev=stddev, seed=seed)
+            initializer = initial_values.normal(stddev, self.seed, name)
         shape = (width, self.embedding_dim, count)
         setattr(self, name, self.add_weight(name=name, shape=shape, initializer=initializer))
         name = f"convolution_bias_{index}"

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers import initial_values
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -55,9 +55,7 @@ class Highway(keras.layers.Layer):
         )
 
     def _add_kernel(self, name: str, dim: int) -> keras.Variable:
-        initializer = keras.initializers.RandomNormal(
-            stddev=math.sqrt(1 / dim), seed=derive_seed(self.seed, name)
-        )
+        initializer = initial_values.normal(math.sqrt(1 / dim), self.seed, name)
         return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:

@@ -5,9 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import lstm_gradient, lstm_scan
+from elmo_tf.layers import initial_values, lstm_gradient, lstm_scan
 from elmo_tf.layers.lstm_scan import LstmState
-from elmo_tf.layers.seeds import derive_seed
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -100,22 +99,17 @@ class ProjectedLstm(keras.layers.Layer):
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         input_dim = inputs_shape[-1]
         limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
-
-        def uniform(limit: float, name: str) -> keras.initializers.Initializer:
-            seed = derive_seed(self.seed, name)
-            return keras.initializers.RandomUniform(-limit, limit, seed=seed)
-
         as_they_are = {"autocast": False}
         self.input_kernel = self.add_weight(
             name="input_kernel",
             shape=(4 * self.units, input_dim),
-            initializer=uniform(limit, "input_kernel"),
+            initializer=initial_values.uniform(limit, self.seed, "input_kernel"),
             **as_they_are,
         )
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel",
             shape=(4 * self.units, self.projection_dim),
-            initializer=uniform(limit, "recurrent_kernel"),
+            initializer=initial_values.uniform(limit, self.seed, "recurrent_kernel"),
             **as_they_are,
         )
         self.bias = self.add_weight(
@@ -127,7 +121,9 @@ class ProjectedLstm(keras.layers.Layer):
             self.projection_kernel = self.add_weight(
                 name="projection_kernel",
                 shape=(self.projection_dim, self.units),
-                initializer=uniform(projection_limit, "projection_kernel"),
+                initializer=initial_values.uniform(
+                    projection_limit, self.seed, "projection_kernel"
+                ),
                 **as_they_are,
             )
 

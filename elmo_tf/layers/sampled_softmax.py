@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers import initial_values
 from elmo_tf.layers.log_sum_exp import log_sum_exp
-from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.layers.top_classes import TopClasses, top_classes
 from elmo_tf.layers.variable_rows import gather_rows
 
@@ -84,9 +84,7 @@ class SampledSoftmax(keras.layers.Layer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.vocabulary_size, dim),
-            initializer=keras.initializers.RandomNormal(
-                stddev=1 / math.sqrt(dim), seed=derive_seed(self.seed, "kernel")
-            ),
+            initializer=initial_values.normal(1 / math.sqrt(dim), self.seed, "kernel"),
             dtype="float32",
             autocast=False,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers import initial_values
 from elmo_tf.layers.variable_rows import gather_rows
 
 
@@ -62,8 +62,8 @@ class WordEmbedding(keras.layers.Layer):
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.vocabulary_size, self.projection_dim),
-            initializer=keras.initializers.RandomNormal(
-                stddev=1 / math.sqrt(self.projection_dim), seed=derive_seed(self.seed, "embedding")
+            initializer=initial_values.normal(
+                1 / math.sqrt(self.projection_dim), self.seed, "embedding"
             ),
             dtype="float32",
             autocast=False,

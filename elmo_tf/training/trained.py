@@ -3,11 +3,14 @@
 import os
 from typing import NamedTuple
 
+from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.layers import initial_values
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training import directory
 from elmo_tf.training_config import TrainingConfig
 from elmo_tf.weights import checkpoint
+from elmo_tf.weights.checkpoint import CheckpointReader
 
 
 class TrainedModel(NamedTuple):
@@ -35,8 +38,15 @@ def load_trained_model(path: str) -> TrainedModel:
     """
     config, training, _ = directory.read_description(path)
     vocabulary = Vocabulary.from_file(os.path.join(path, directory.VOCABULARY))
-    arrays = checkpoint.read_newest(path)
-    model = ElmoLanguageModel(config, len(vocabulary), vocabulary=vocabulary)
+    with initial_values.others_follow():
+        model = ElmoLanguageModel(config, len(vocabulary), vocabulary=vocabulary)
     variables = checkpoint.model_variables(model.encoder, model.softmax)
-    checkpoint.assign_variables(variables, arrays, path)
-    return TrainedModel(model, vocabulary, training)
+
+    def read(reader: CheckpointReader) -> TrainedModel:
+        checkpoint.assign_stored(variables, reader)
+        return TrainedModel(model, vocabulary, training)
+
+    trained = checkpoint.from_newest(path, read)
+    if trained is None:
+        raise InputError(f"{path}: has no checkpoint yet")
+    return trained

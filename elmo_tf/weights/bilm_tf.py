@@ -2,7 +2,7 @@
 
 Three forms of the same numbers, and what leads from one to the next:
 
-  an HDF5 file  <-- read_weights, write_weights -->  arrays by published name
+  an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by published name
   arrays by published name  <-- from_published, to_published -->  arrays by our path
   arrays by published name  <-- assign_arrays, collect_arrays -->  the variables of an encoder
 
@@ -11,13 +11,13 @@ Three forms of the same numbers, and what leads from one to the next:
 beside each weight, such as an optimizer's sums of squares.
 """
 
+import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import h5py
 import numpy as np
 
 from elmo_tf.checks import printable
@@ -159,21 +159,26 @@ def from_published(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arra
     return mapping.from_theirs(_table_for(config, arrays), arrays, "weights")
 
 
-def assign_arrays(encoder: Any, arrays: Mapping[str, np.ndarray], softmax: Any = None) -> None:
+def assign_arrays(encoder: Any, arrays: Mapping[str, Any], softmax: Any = None) -> None:
     """Assigns arrays by published name to the variables of a built encoder: all, or none.
+
+    Beside the arrays it needs memory for a copy of the largest one.
 
     Args:
       encoder: has `config`, `bilm`, and `char_cnn` or `word_embedding`.
-      arrays: by published name. Those of a softmax are left aside unless `softmax` is given.
+      arrays: by published name, in memory or stored (see `open_weights`). Those of a softmax are
+        left aside unless `softmax` is given.
       softmax: a layer with `kernel` and `bias` to assign as well, if `arrays` has a softmax.
 
     Raises:
       InputError: the arrays don't fit the configuration, or the variables don't fit the arrays;
-        the message lists every difference.
+        the message lists every difference. Or a stored array is damaged; those before it have been
+        assigned then.
     """
     if softmax is None:
         arrays = {name: array for name, array in arrays.items() if name not in SOFTMAX_NAMES}
-    mapping.assign(_finder(encoder, softmax), from_published(encoder.config, arrays))
+    entries = _table_for(encoder.config, arrays)
+    mapping.assign(_finder(encoder, softmax), entries, arrays, "weights")
 
 
 def collect_arrays(encoder: Any, softmax: Any = None) -> Arrays:
@@ -195,6 +200,43 @@ def _finder(encoder: Any, softmax: Any) -> Callable[[str], Any]:
     return find
 
 
+class StoredArray:
+    """An array in an open weight file, which NumPy makes a float32 array of, anew each time."""
+
+    def __init__(self, stored: hdf5.Stored, name: str) -> None:
+        self._stored = stored
+        self._name = name
+        self.shape = stored.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return _as_float32(self._stored.read(), self._name)
+
+
+@contextlib.contextmanager
+def open_weights(
+    path: str | os.PathLike, config: ElmoConfig, source: str | None = None
+) -> Iterator[dict[str, StoredArray]]:
+    """As `read_weights`, but yields arrays that are read when NumPy asks for them."""
+    source = str(path) if source is None else source
+    with hdf5.open_datasets(path, source) as found:
+        datasets: dict[str, hdf5.Stored] = {}
+        problems = []
+        for name, dataset in found.items():
+            known_name = published_name(name)
+            if known_name in datasets:
+                problems.append(f"twice, under two names: {known_name}")
+            elif dataset.dtype.kind != "f":
+                problems.append(f"not floating point: {printable(name)} is {dataset.dtype}")
+            datasets[known_name] = dataset
+        entries = _table_for(config, datasets)
+        shapes = {name: dataset.shape for name, dataset in datasets.items()}
+        mapping.require_fit(source, entries, shapes, problems)
+        yield {
+            entry.name: StoredArray(datasets[entry.name], f"{source}: {entry.name}")
+            for entry in entries
+        }
+
+
 def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None = None) -> Arrays:
     """Reads a published weight file as float32 arrays by published name.
 
@@ -210,24 +252,8 @@ def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None
       InputError: the file is missing, no HDF5 file or damaged; or it does not fit `config`, and
         the message lists every missing, unexpected, wrongly shaped and wrongly typed array.
     """
-    source = str(path) if source is None else source
-    with hdf5.open_datasets(path, source) as found:
-        datasets: dict[str, h5py.Dataset] = {}
-        problems = []
-        for name, dataset in found.items():
-            known_name = published_name(name)
-            if known_name in datasets:
-                problems.append(f"twice, under two names: {known_name}")
-            elif dataset.dtype.kind != "f":
-                problems.append(f"not floating point: {printable(name)} is {dataset.dtype}")
-            datasets[known_name] = dataset
-        entries = _table_for(config, datasets)
-        shapes = {name: dataset.shape for name, dataset in datasets.items()}
-        mapping.require_fit(source, entries, shapes, problems)
-        return {
-            entry.name: _as_float32(datasets[entry.name][...], f"{source}: {entry.name}")
-            for entry in entries
-        }
+    with open_weights(path, config, source) as stored:
+        return {name: np.asarray(array) for name, array in stored.items()}
 
 
 def write_weights(

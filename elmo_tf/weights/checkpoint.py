@@ -152,6 +152,32 @@ def assign_variables(
         variables[name].assign(array)
 
 
+def assign_stored(
+    variables: Mapping[str, tf.Variable], reader: CheckpointReader, left_out: str | None = None
+) -> None:
+    """As `assign_variables`, from the dictionary `model` of a checkpoint, one array at a time.
+
+    Args:
+      variables: by name.
+      reader: of the checkpoint.
+      left_out: beginning of the names of arrays that are not to be read.
+
+    Raises:
+      InputError: names or shapes differ, or there is no such dictionary.
+      DamagedCheckpointError: an array can't be read; those before it have been assigned.
+    """
+    shapes = {
+        name: shape
+        for name, shape in reader.shapes().items()
+        if left_out is None or not name.startswith(left_out)
+    }
+    if not shapes:
+        raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
+    require_same(variables, shapes, reader.prefix)
+    for name, variable in variables.items():
+        variable.assign(reader.read(name))
+
+
 def require_same(
     variables: Mapping[str, tf.Variable], shapes: Mapping[str, tuple[int, ...]], source: str
 ) -> None:

@@ -14,10 +14,30 @@ from elmo_tf.errors import InputError
 _DEEPEST_GROUP = 8
 
 
+class Stored:
+    """An array in an open HDF5 file.
+
+    Attributes:
+      shape: None if it has none, which HDF5 knows too.
+      dtype: NumPy's.
+    """
+
+    def __init__(self, dataset: h5py.Dataset, source: str) -> None:
+        self._dataset = dataset
+        self._source = source
+        self.shape: tuple[int, ...] | None = dataset.shape
+        self.dtype: np.dtype = dataset.dtype
+
+    def read(self) -> np.ndarray:
+        """The values. Raises an `InputError` if they are damaged."""
+        with _damage_named(self._source):
+            return self._dataset[...]
+
+
 @contextlib.contextmanager
 def open_datasets(
     path: str | os.PathLike, source: str | None = None
-) -> Iterator[dict[str, h5py.Dataset]]:
+) -> Iterator[dict[str, Stored]]:
     """Opens an HDF5 file and yields its datasets by their full names, "group/name".
 
     Args:
@@ -26,14 +46,23 @@ def open_datasets(
 
     Raises:
       InputError: the file can't be read, is no HDF5 file (the message shows how it begins), or
-        is one but damaged. What h5py raises inside the `with` block counts as damage as well.
+        is one but damaged.
     """
     source = str(path) if source is None else source
     path = os.path.expanduser(path)
     _require_hdf5(path, source)
+    with contextlib.ExitStack() as stack:
+        with _damage_named(source):
+            file = stack.enter_context(h5py.File(path, "r"))
+            datasets = {name: Stored(item, source) for name, item in _walk(file, source)}
+        yield datasets
+
+
+@contextlib.contextmanager
+def _damage_named(source: str) -> Iterator[None]:
+    """Whatever h5py raises inside is an `InputError` about `source`."""
     try:
-        with h5py.File(path, "r") as file:
-            yield dict(_walk(file, source))
+        yield
     except InputError:
         raise
     # h5py has no exception of its own: which of these comes depends on what is broken where.

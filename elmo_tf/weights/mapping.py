@@ -102,25 +102,44 @@ def from_theirs(entries: Sequence[Entry], theirs: Mapping[str, np.ndarray], sour
     return ours
 
 
-def assign(find: Callable[[str], Any], ours: Mapping[str, np.ndarray]) -> None:
-    """Assigns each array to the variable that `find` returns for its path: all, or none.
+def assign(
+    find: Callable[[str], Any],
+    entries: Sequence[Entry],
+    theirs: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Assigns their arrays to the variables that `find` returns for our paths: all, or none.
+
+    One array after the other, so that what is read only when it is asked for, and what is made of
+    it, is in memory for one array at a time.
+
+    Args:
+      find: given one of our paths, returns its variable, or None.
+      entries: the table.
+      theirs: by name, arrays or what NumPy can make one of that has a `shape`.
+      source: what to call `theirs` in errors.
 
     Raises:
-      InputError: variables are missing (None) or have other shapes; the message lists all.
+      InputError: `theirs` does not fit, or variables are missing (None) or have other shapes; the
+        message lists all.
     """
+    require_fit(source, entries, {name: np.shape(array) for name, array in theirs.items()})
     pairs, problems = [], []
-    for path, value in ours.items():
-        variable = find(path)
-        if variable is None:
-            problems.append(f"there is no {path}")
-        elif tuple(variable.shape) != value.shape:
-            problems.append(f"{path} is {_show(variable.shape)}, not {_show(value.shape)}")
-        else:
-            pairs.append((variable, value))
+    for entry in entries:
+        shapes = [part.shape for part in entry.from_theirs(np.broadcast_to(0.0, entry.shape))]
+        variables = [find(path) for path in entry.paths]
+        for path, variable, shape in zip(entry.paths, variables, shapes, strict=True):
+            if variable is None:
+                problems.append(f"there is no {path}")
+            elif tuple(variable.shape) != shape:
+                problems.append(f"{path} is {_show(variable.shape)}, not {_show(shape)}")
+        pairs.append((entry, variables))
     if problems:
         raise InputError("weights do not fit the variables: " + "; ".join(problems))
-    for variable, value in pairs:
-        variable.assign(value)
+    for entry, variables in pairs:
+        parts = entry.from_theirs(np.asarray(theirs[entry.name]))
+        for variable, part in zip(variables, parts, strict=True):
+            variable.assign(np.ascontiguousarray(part))
 
 
 def require_fit(

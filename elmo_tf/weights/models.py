@@ -15,6 +15,7 @@ from typing import Any
 from elmo_tf.config import ElmoConfig
 from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.errors import InputError
+from elmo_tf.layers import initial_values
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.weights import bilm_tf, checkpoint, sources
 from elmo_tf.weights.checkpoint import CheckpointReader
@@ -51,9 +52,10 @@ def load_encoder(path: str | os.PathLike | ModelFiles, **kwargs: Any) -> ElmoEnc
         return _from_training(found, kwargs)
     if found.kind == sources.SAVED_MODEL:
         return _from_saved_model(found, kwargs)
-    published = sources.read_model(found)
-    encoder = ElmoEncoder(published.config, vocabulary=published.vocabulary, **kwargs)
-    bilm_tf.assign_arrays(encoder, published.arrays)
+    with sources.open_model(found) as published:
+        with initial_values.others_follow():
+            encoder = ElmoEncoder(published.config, vocabulary=published.vocabulary, **kwargs)
+        bilm_tf.assign_arrays(encoder, published.arrays)
     return encoder
 
 
@@ -98,30 +100,19 @@ def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
 
 
 def _build(config: ElmoConfig, found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
-    if config.word_input is None:
-        return ElmoEncoder(config, **kwargs)
-    path = vocabulary_of(found)
-    if path is None:
-        raise InputError(f"{found.path}: has no {VOCABULARY_FILE}, and with it no words to look up")
-    return ElmoEncoder(config, vocabulary=Vocabulary.from_file(path), **kwargs)
+    vocabulary = None
+    if config.word_input:
+        path = vocabulary_of(found)
+        if path is None:
+            raise InputError(
+                f"{found.path}: has no {VOCABULARY_FILE}, and with it no words to look up"
+            )
+        vocabulary = Vocabulary.from_file(path)
+    with initial_values.others_follow():
+        return ElmoEncoder(config, vocabulary=vocabulary, **kwargs)
 
 
 def _assign(encoder: ElmoEncoder, reader: CheckpointReader) -> ElmoEncoder:
-    """Reads what belongs to an encoder, one array at a time, and nothing else: softmaxes are large.
-
-    Returns:
-      The encoder.
-
-    Raises:
-      InputError: names or shapes differ; the message lists every difference.
-    """
-    variables = checkpoint.named_variables(encoder)
-    shapes = {
-        name: shape for name, shape in reader.shapes().items() if not name.startswith(_SOFTMAX)
-    }
-    if not shapes:
-        raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
-    checkpoint.require_same(variables, shapes, reader.prefix)
-    for name, variable in variables.items():
-        variable.assign(reader.read(name))
+    """Reads what belongs to an encoder and nothing else: softmaxes are large. Returns it."""
+    checkpoint.assign_stored(checkpoint.named_variables(encoder), reader, left_out=_SOFTMAX)
     return encoder

@@ -7,7 +7,7 @@
 
 A model with word input has a third file, the words it knows: "options.json,weights.hdf5,vocab.txt".
 
-`read_model` goes on to read the first and the last two kinds of files, those in published format.
+`read_model` and `open_model` go on to the first and the last two kinds, those in published format.
 """
 
 import contextlib
@@ -22,6 +22,8 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from elmo_tf import files
 from elmo_tf.checks import printable
@@ -61,18 +63,19 @@ class ModelFiles:
 
 
 class PublishedModel(NamedTuple):
-    """A model in published format, in memory.
+    """A model in published format.
 
     Attributes:
       config: from its options.
-      arrays: the biLM's arrays by published name; see `bilm_tf`.
+      arrays: the biLM's arrays by published name; see `bilm_tf`. In memory, or stored if the model
+        comes from `open_model`; the same goes for `extras`.
       extras: the softmax's arrays by published name, or empty: published files rarely have them.
       vocabulary: the words of a model with word input, or None.
     """
 
     config: ElmoConfig
-    arrays: Arrays
-    extras: Arrays
+    arrays: Arrays | dict[str, bilm_tf.StoredArray]
+    extras: Arrays | dict[str, bilm_tf.StoredArray]
     vocabulary: Vocabulary | None
 
 
@@ -224,19 +227,40 @@ def read_model(
       InputError: as `resolve_model`; or the model is of another kind; or a file is damaged or
         does not fit the other one.
     """
+    with open_model(path, weights, vocabulary) as model:
+        arrays, extras = (
+            {name: np.asarray(array) for name, array in stored.items()}
+            for stored in (model.arrays, model.extras)
+        )
+        return model._replace(arrays=arrays, extras=extras)
+
+
+@contextlib.contextmanager
+def open_model(
+    path: str | os.PathLike | ModelFiles,
+    weights: str | os.PathLike | None = None,
+    vocabulary: str | os.PathLike | None = None,
+) -> Iterator[PublishedModel]:
+    """As `read_model`, but yields a model whose arrays are read when NumPy asks for them.
+
+    The models in use take hundreds of megabytes; what goes into variables need not be in memory
+    twice.
+    """
     found = path if isinstance(path, ModelFiles) else resolve_model(path, weights, vocabulary)
-    if found.kind == PAIR:
-        config = ElmoConfig.from_file(found.options)
-        words = _read_vocabulary(config, found, found.vocabulary)
+    with contextlib.ExitStack() as stack:
+        if found.kind == PAIR:
+            config = ElmoConfig.from_file(found.options)
+            words = _read_vocabulary(config, found, found.vocabulary)
+            path, source = found.weights, None
+        elif found.kind == ZIP:
+            config, words, path, source = _unpack(found, stack)
+        else:
+            kind = {TRAINING: "a training directory", SAVED_MODEL: "a SavedModel"}[found.kind]
+            raise InputError(f"{found.path}: is {kind}, not a model in published format")
         config = config.with_vocabulary_size(len(words)) if words else config
-        arrays = bilm_tf.read_weights(found.weights, config)
-    elif found.kind == ZIP:
-        config, arrays, words = _read_zip(found)
-    else:
-        kind = {TRAINING: "a training directory", SAVED_MODEL: "a SavedModel"}[found.kind]
-        raise InputError(f"{found.path}: is {kind}, not a model in published format")
-    extras = {name: arrays.pop(name) for name in bilm_tf.SOFTMAX_NAMES if name in arrays}
-    return PublishedModel(config, arrays, extras, words)
+        arrays = stack.enter_context(bilm_tf.open_weights(path, config, source))
+        extras = {name: arrays.pop(name) for name in bilm_tf.SOFTMAX_NAMES if name in arrays}
+        yield PublishedModel(config, arrays, extras, words)
 
 
 def _read_vocabulary(
@@ -253,7 +277,10 @@ def _read_vocabulary(
     return Vocabulary.from_file(path, source)
 
 
-def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
+def _unpack(
+    found: ModelFiles, stack: contextlib.ExitStack
+) -> tuple[ElmoConfig, Vocabulary | None, str, str]:
+    """Configuration and words of a zip; its weights' path, while `stack` is open, and name."""
     options_source, weights_source = (
         f"{found.path}/{printable(name)}" for name in (found.options, found.weights)
     )
@@ -267,9 +294,8 @@ def _read_zip(found: ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]
             with _extracted(archive, found.vocabulary) as path:
                 source = found.vocabulary and f"{found.path}/{printable(found.vocabulary)}"
                 words = _read_vocabulary(config, found, path, source)
-            config = config.with_vocabulary_size(len(words))
-        with _extracted(archive, found.weights) as path:
-            return config, bilm_tf.read_weights(path, config, weights_source), words
+        weights = stack.enter_context(_extracted(archive, found.weights))
+        return config, words, weights, weights_source
 
 
 @contextlib.contextmanager

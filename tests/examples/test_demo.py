@@ -136,13 +136,16 @@ def test_whole_demo_interrupted_resumed_and_repeated(project_dir, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     rest = process.communicate(timeout=120)[0]
     assert process.returncode == 130, rest
+    stopped = re.search(rf"stopped by SIGINT at step (\d+) of {STEPS}, which is saved", rest)
+    assert stopped, rest
     assert "demo: interrupted; the same command goes on from here" in rest
     assert "Traceback" not in rest and not (output / "exported").exists()
 
     shown = finish(start(project_dir, output))
-    assert re.search(r"starting from step \d+", shown)
+    assert f"starting from step {stopped[1]}\n" in shown, shown
     perplexities = [float(p.replace(",", "")) for p in re.findall(r"perplexity ([\d,.]+) ", shown)]
-    assert len(perplexities) == 4 and perplexities[-1] < perplexities[0] < 13_776
+    assert len(perplexities) == 5 - int(stopped[1]) // (STEPS // 5)
+    assert perplexities[-1] < 13_776 / 5  # the size of the vocabulary; before 20 steps it is above
     assert "modules of elmo_tf in this process: none" in shown
     assert shown.count("[close]") == 3 * (1 + senses.NUM_NEIGHBOURS)
     assert matplotlib.image.imread(output / "close.png").shape == (960, 1320, 4)

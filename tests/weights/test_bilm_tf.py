@@ -1,5 +1,6 @@
 import dataclasses
 import os
+import tracemalloc
 from types import SimpleNamespace
 
 import h5py
@@ -446,6 +447,26 @@ class StandInVariable:
 
     def __array__(self, dtype=None, copy=None):
         return self.value
+
+
+def test_stored_arrays_are_in_memory_one_at_a_time(tmp_path):
+    config = dataclasses.replace(CONFIG, lstm=LstmConfig(dim=900, projection_dim=13, num_layers=3))
+    arrays = random_arrays(config)
+    bilm_tf.write_weights(tmp_path / "w.hdf5", arrays, config)
+    encoder = build_layers(config)
+    largest = max(array.nbytes for array in arrays.values())
+    assert sum(array.nbytes for array in arrays.values()) > 6 * largest
+    tracemalloc.start()
+    try:
+        with bilm_tf.open_weights(tmp_path / "w.hdf5", config) as stored:
+            bilm_tf.assign_arrays(encoder, stored)
+        del stored
+        # TensorFlow may keep an array of NumPy's as the value of a variable.
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - kept < 3 * largest  # as read, and transposed
+    assert_same_bits(bilm_tf.collect_arrays(encoder), arrays)
 
 
 def test_softmax_goes_with_its_layer_if_there_is_one():

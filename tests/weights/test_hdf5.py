@@ -11,7 +11,7 @@ from elmo_tf.weights import hdf5
 
 def read(path, source=None):
     with hdf5.open_datasets(path, source) as datasets:
-        return {name: dataset[...] for name, dataset in datasets.items()}
+        return {name: dataset.read() for name, dataset in datasets.items()}
 
 
 def error_of(path, source=None):

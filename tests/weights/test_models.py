@@ -3,6 +3,7 @@
 import shutil
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -111,6 +112,33 @@ def test_resolved_model_and_constructor_arguments(exported, encoder):
     loaded = models.load_encoder(found, dropout=0.25, name="mine")
     assert_same(loaded, encoder, with_mix=True)
     assert (loaded.dropout, loaded.name) == (0.25, "mine")
+
+
+@pytest.mark.parametrize("kind", ["pair", "zip"])
+def test_what_the_caller_got_wrong_is_not_blamed_on_the_files(kind, pair, tmp_path):
+    path = pair if kind == "pair" else shutil.make_archive(tmp_path / "elmo", "zip", pair)
+    with pytest.raises(ValueError, match="dropout must be at least 0 and below 1, got 2"):
+        models.load_encoder(path, dropout=2)
+
+
+@pytest.mark.parametrize("kind", ["pair", "zip"])
+def test_values_that_cannot_be_read(kind, pair, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(pair, damaged)
+    with h5py.File(damaged / "weights.hdf5", "r+") as file:
+        values = file["char_embed"][...]
+        del file["char_embed"]
+        stored = file.create_dataset("char_embed", data=values, fletcher32=True, chunks=True)
+        place = stored.id.get_chunk_info(0).byte_offset
+    with open(damaged / "weights.hdf5", "r+b") as file:  # names and shapes are as they were
+        file.seek(place)
+        file.write(b"\xff" * 16)
+    path = damaged
+    if kind == "zip":
+        path = shutil.make_archive(tmp_path / "elmo", "zip", damaged)
+    with pytest.raises(InputError, match="weights.hdf5: damaged or truncated HDF5 file: ") as error:
+        models.load_encoder(path)
+    assert "\n" not in str(error.value)
 
 
 def test_home_is_expanded(pair, encoder, monkeypatch):
