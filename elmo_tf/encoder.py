@@ -180,9 +180,9 @@ class ElmoEncoder(keras.layers.Layer):
         Raises:
           InputError: a file is missing, is not what its name says, or does not fit the other one.
         """
-        from elmo_tf.weights import bilm_tf, sources
+        from elmo_tf.weights import bilm_tf, published
 
-        with sources.open_model(options_file, weights_file, vocabulary_file) as model:
+        with published.open_model(options_file, weights_file, vocabulary_file) as model:
             with initial_values.others_follow():
                 encoder = cls(model.config, vocabulary=model.vocabulary, **kwargs)
             bilm_tf.assign_arrays(encoder, model.arrays)

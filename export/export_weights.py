@@ -18,7 +18,7 @@ from absl import flags
 from elmo_tf import command_line
 from elmo_tf.config import ElmoConfig
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.weights import bilm_tf, sources
+from elmo_tf.weights import bilm_tf, published, sources
 from elmo_tf.weights.mapping import Arrays
 from export import directories
 
@@ -84,9 +84,8 @@ def _is_pair(path: str) -> bool:
 
 def _read(found: sources.ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
     if found.kind in (sources.PAIR, sources.ZIP):  # without TensorFlow
-        published = sources.read_model(found)
-        arrays = {**published.arrays, **published.extras}
-        return published.config, arrays, published.vocabulary
+        model = published.read_model(found)
+        return model.config, {**model.arrays, **model.extras}, model.vocabulary
     command_line.load_tensorflow()
     from elmo_tf.weights import models
 

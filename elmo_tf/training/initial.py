@@ -8,7 +8,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training import directory
-from elmo_tf.weights import bilm_tf, checkpoint, models, sources
+from elmo_tf.weights import bilm_tf, checkpoint, models, published, sources
 from elmo_tf.weights.mapping import Arrays
 
 _SOFTMAX = "softmax."
@@ -81,7 +81,7 @@ def read_initial_weights(path: str) -> InitialWeights:
         variables = checkpoint.named_variables(encoder)
         arrays = {name: variable.numpy() for name, variable in variables.items()}
         return InitialWeights(path, encoder.config, arrays, encoder.vocabulary)
-    model = sources.read_model(found)
+    model = published.read_model(found)
     arrays = bilm_tf.from_published(model.config, {**model.arrays, **model.extras})
     return InitialWeights(path, model.config, arrays, model.vocabulary)
 

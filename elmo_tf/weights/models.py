@@ -17,7 +17,7 @@ from elmo_tf.encoder import ElmoEncoder
 from elmo_tf.errors import InputError
 from elmo_tf.layers import initial_values
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.weights import bilm_tf, checkpoint, sources
+from elmo_tf.weights import bilm_tf, checkpoint, published, sources
 from elmo_tf.weights.checkpoint import CheckpointReader
 from elmo_tf.weights.sources import ModelFiles
 
@@ -52,10 +52,10 @@ def load_encoder(path: str | os.PathLike | ModelFiles, **kwargs: Any) -> ElmoEnc
         return _from_training(found, kwargs)
     if found.kind == sources.SAVED_MODEL:
         return _from_saved_model(found, kwargs)
-    with sources.open_model(found) as published:
+    with published.open_model(found) as model:
         with initial_values.others_follow():
-            encoder = ElmoEncoder(published.config, vocabulary=published.vocabulary, **kwargs)
-        bilm_tf.assign_arrays(encoder, published.arrays)
+            encoder = ElmoEncoder(model.config, vocabulary=model.vocabulary, **kwargs)
+        bilm_tf.assign_arrays(encoder, model.arrays)
     return encoder
 
 

@@ -7,39 +7,25 @@
 
 A model with word input has a third file, the words it knows: "options.json,weights.hdf5,vocab.txt".
 
-`read_model` and `open_model` go on to the first and the last two kinds, those in published format.
+`published` reads the first and the last two kinds, those in published format.
 """
 
-import contextlib
 import dataclasses
 import itertools
-import lzma
 import os
 import re
-import shutil
-import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
 
-import numpy as np
-
-from elmo_tf import files
 from elmo_tf.checks import printable
-from elmo_tf.config import ElmoConfig
 from elmo_tf.errors import InputError
-from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.weights import bilm_tf
-from elmo_tf.weights.mapping import Arrays
+from elmo_tf.weights import zips
 
 PAIR, ZIP, TRAINING, SAVED_MODEL = "pair", "zip", "training", "saved_model"
 
 _WEIGHT_ENDINGS = (".hdf5", ".h5")
-_LARGEST_OPTIONS = 1 << 20
 _MOST_SHOWN = 10
 _HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
-_HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,23 +46,6 @@ class ModelFiles:
     options: str | None = None
     weights: str | None = None
     vocabulary: str | None = None
-
-
-class PublishedModel(NamedTuple):
-    """A model in published format.
-
-    Attributes:
-      config: from its options.
-      arrays: the biLM's arrays by published name; see `bilm_tf`. In memory, or stored if the model
-        comes from `open_model`; the same goes for `extras`.
-      extras: the softmax's arrays by published name, or empty: published files rarely have them.
-      vocabulary: the words of a model with word input, or None.
-    """
-
-    config: ElmoConfig
-    arrays: Arrays | dict[str, bilm_tf.StoredArray]
-    extras: Arrays | dict[str, bilm_tf.StoredArray]
-    vocabulary: Vocabulary | None
 
 
 def resolve_model(
@@ -152,7 +121,7 @@ def _in_directory(path: str) -> ModelFiles:
 
 
 def _in_zip(path: str) -> ModelFiles:
-    with _open_zip(path) as archive:
+    with zips.open_zip(path) as archive:
         names = sorted(name for name in archive.namelist() if not name.endswith("/"))
     return ModelFiles(ZIP, path, *_find_pair(path, names), _find_vocabulary(names))
 
@@ -187,126 +156,3 @@ def _enumerate(names: list[str]) -> str:
     if len(names) > _MOST_SHOWN:
         shown += f" and {len(names) - _MOST_SHOWN} more"
     return shown or "no files"
-
-
-@contextlib.contextmanager
-def _open_zip(path: str) -> Iterator[zipfile.ZipFile]:
-    """Opens a zip; whatever is wrong with it, then or while reading, is an `InputError`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except InputError:
-        raise
-    # Each way of compression has errors of its own, and a damaged directory of names gives more.
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        ValueError,
-        LookupError,
-    ) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path}: damaged or truncated zip: {reason}") from error
-    except (RuntimeError, OSError) as error:  # encryption; unknown compression; bzip2
-        raise InputError(f"{path}: zip that can't be read: {error}") from error
-
-
-def read_model(
-    path: str | os.PathLike | ModelFiles,
-    weights: str | os.PathLike | None = None,
-    vocabulary: str | os.PathLike | None = None,
-) -> PublishedModel:
-    """Reads a model in published format: a pair, a directory that holds it, or a zip of it.
-
-    Args:
-      path: as for `resolve_model`, or what that returned.
-      weights, vocabulary: as for `resolve_model`.
-
-    Raises:
-      InputError: as `resolve_model`; or the model is of another kind; or a file is damaged or
-        does not fit the other one.
-    """
-    with open_model(path, weights, vocabulary) as model:
-        arrays, extras = (
-            {name: np.asarray(array) for name, array in stored.items()}
-            for stored in (model.arrays, model.extras)
-        )
-        return model._replace(arrays=arrays, extras=extras)
-
-
-@contextlib.contextmanager
-def open_model(
-    path: str | os.PathLike | ModelFiles,
-    weights: str | os.PathLike | None = None,
-    vocabulary: str | os.PathLike | None = None,
-) -> Iterator[PublishedModel]:
-    """As `read_model`, but yields a model whose arrays are read when NumPy asks for them.
-
-    The models in use take hundreds of megabytes; what goes into variables need not be in memory
-    twice.
-    """
-    found = path if isinstance(path, ModelFiles) else resolve_model(path, weights, vocabulary)
-    with contextlib.ExitStack() as stack:
-        if found.kind == PAIR:
-            config = ElmoConfig.from_file(found.options)
-            words = _read_vocabulary(config, found, found.vocabulary)
-            path, source = found.weights, None
-        elif found.kind == ZIP:
-            config, words, path, source = _unpack(found, stack)
-        else:
-            kind = {TRAINING: "a training directory", SAVED_MODEL: "a SavedModel"}[found.kind]
-            raise InputError(f"{found.path}: is {kind}, not a model in published format")
-        config = config.with_vocabulary_size(len(words)) if words else config
-        arrays = stack.enter_context(bilm_tf.open_weights(path, config, source))
-        extras = {name: arrays.pop(name) for name in bilm_tf.SOFTMAX_NAMES if name in arrays}
-        yield PublishedModel(config, arrays, extras, words)
-
-
-def _read_vocabulary(
-    config: ElmoConfig, found: ModelFiles, path: str | None, source: str | None = None
-) -> Vocabulary | None:
-    """The words of a model with word input, else None."""
-    if config.word_input is None:
-        return None
-    if path is None:
-        raise InputError(
-            f"{found.path}: the options have no char_cnn, so words are looked up in the table of a "
-            f"vocabulary, which is not there; {_HOW_TO_NAME_WORDS}"
-        )
-    return Vocabulary.from_file(path, source)
-
-
-def _unpack(
-    found: ModelFiles, stack: contextlib.ExitStack
-) -> tuple[ElmoConfig, Vocabulary | None, str, str]:
-    """Configuration and words of a zip; its weights' path, while `stack` is open, and name."""
-    options_source, weights_source = (
-        f"{found.path}/{printable(name)}" for name in (found.options, found.weights)
-    )
-    with _open_zip(found.path) as archive:
-        if archive.getinfo(found.options).file_size > _LARGEST_OPTIONS:
-            raise InputError(f"{options_source}: is too large for options, over 1 MiB")
-        options = files.parse_json(archive.read(found.options), options_source)
-        config = ElmoConfig.from_options(options, options_source)
-        words = None
-        if config.word_input:
-            with _extracted(archive, found.vocabulary) as path:
-                source = found.vocabulary and f"{found.path}/{printable(found.vocabulary)}"
-                words = _read_vocabulary(config, found, path, source)
-        weights = stack.enter_context(_extracted(archive, found.weights))
-        return config, words, weights, weights_source
-
-
-@contextlib.contextmanager
-def _extracted(archive: zipfile.ZipFile, name: str | None) -> Iterator[str | None]:
-    """The path of a copy of a file of the zip; None for None."""
-    if name is None:
-        yield None
-        return
-    # The name inside the zip never becomes a path, so it can't lead out of anywhere.
-    with tempfile.NamedTemporaryFile() as temporary:
-        with archive.open(name) as member:
-            shutil.copyfileobj(member, temporary, 1 << 20)
-        temporary.flush()
-        yield temporary.name

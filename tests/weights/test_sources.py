@@ -8,7 +8,7 @@ import pytest
 
 from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
-from elmo_tf.weights import bilm_tf, sources
+from elmo_tf.weights import bilm_tf, published, sources
 
 CONFIG = ElmoConfig(
     CharCnnConfig(embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1),
@@ -50,7 +50,7 @@ def make_zip(pair, tmp_path):
     return make
 
 
-def error_of(*arguments, function=sources.read_model):
+def error_of(*arguments, function=published.read_model):
     with pytest.raises(InputError) as caught:
         function(*arguments)
     assert "\n" not in str(caught.value)
@@ -82,21 +82,21 @@ def test_pair_in_all_its_spellings(pair):
         found = sources.resolve_model(*arguments)
         assert found.kind == sources.PAIR
         assert (found.options, found.weights) == (options, weights)
-        assert_is_the_model(sources.read_model(*arguments))
-        assert_is_the_model(sources.read_model(found))
+        assert_is_the_model(published.read_model(*arguments))
+        assert_is_the_model(published.read_model(found))
 
 
 def test_home_directory(pair, monkeypatch):
     monkeypatch.setenv("HOME", str(pair.parent))
     for path in ("~/m", "~/m/options.json,~/m/weights.hdf5"):
-        assert_is_the_model(sources.read_model(path))
-    assert_is_the_model(sources.read_model("~/m/options.json", "~/m/weights.hdf5"))
+        assert_is_the_model(published.read_model(path))
+    assert_is_the_model(published.read_model("~/m/options.json", "~/m/weights.hdf5"))
 
 
 def test_names_with_commas(pair):
     directory = pair.rename(pair.parent / "m, of, commas")
-    assert_is_the_model(sources.read_model(directory))
-    assert_is_the_model(sources.read_model(f"{directory}/options.json,{directory}/weights.hdf5"))
+    assert_is_the_model(published.read_model(directory))
+    assert_is_the_model(published.read_model(f"{directory}/options.json,{directory}/weights.hdf5"))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_directory_with_other_names(pair, options, weights):
     for other in ("vocab.txt", "meta.json", ".options.json", "README", ".hidden.hdf5"):
         (pair / other).write_text("{}")
     (pair / "old.hdf5").mkdir()
-    assert_is_the_model(sources.read_model(pair))
+    assert_is_the_model(published.read_model(pair))
 
 
 def test_fixture_directories(fixtures_dir):
     for options in fixtures_dir.glob("**/model/options.json"):
-        model = sources.read_model(options.parent)
+        model = published.read_model(options.parent)
         assert model.config == ElmoConfig.from_file(options)
         assert model.arrays.keys() == bilm_tf.expected_shapes(model.config).keys()
 
@@ -126,7 +126,7 @@ def test_fixture_directories(fixtures_dir):
 def test_softmax_comes_as_extras(pair):
     arrays = random_arrays(vocabulary_size=17)
     bilm_tf.write_weights(pair / "weights.hdf5", arrays, CONFIG)
-    model = sources.read_model(pair)
+    model = published.read_model(pair)
     assert model.extras.keys() == {"softmax/W", "softmax/b"}
     assert model.arrays.keys() == bilm_tf.expected_shapes(CONFIG).keys()
     np.testing.assert_array_equal(model.extras["softmax/W"], arrays["softmax/W"])
@@ -226,8 +226,8 @@ def test_zip_as_the_repository_makes_it(make_zip, compression):
     assert found == sources.ModelFiles(
         sources.ZIP, str(path), "options.json", "model.hdf5", "vocab.txt"
     )
-    assert_is_the_model(sources.read_model(path))
-    assert_is_the_model(sources.read_model(found))
+    assert_is_the_model(published.read_model(path))
+    assert_is_the_model(published.read_model(found))
 
 
 def test_zip_with_a_folder_and_what_other_systems_add(make_zip):
@@ -236,11 +236,11 @@ def test_zip_with_a_folder_and_what_other_systems_add(make_zip):
         "195/a/model.hdf5",
         others=["__MACOSX/195/a/._options.json", "__MACOSX/195/a/._model.hdf5", "195/", "195/a/"],
     )
-    assert_is_the_model(sources.read_model(path))
+    assert_is_the_model(published.read_model(path))
 
 
 def test_zip_need_not_be_called_so(make_zip):
-    assert_is_the_model(sources.read_model(make_zip(name="195")))
+    assert_is_the_model(published.read_model(make_zip(name="195")))
 
 
 def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
@@ -250,7 +250,7 @@ def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(inside))
     path = make_zip("../../escaped_options.json", f"{tmp_path}/absolute.hdf5")
     before = sorted(os.listdir(tmp_path))
-    assert_is_the_model(sources.read_model(path))
+    assert_is_the_model(published.read_model(path))
     assert sorted(os.listdir(tmp_path)) == before
     assert os.listdir(inside) == []  # nor does the temporary file stay
 
@@ -327,7 +327,7 @@ def test_damaged_zips_never_give_another_kind_of_error(make_zip, compression):
             damaged[start : start + 8] = rng.bytes(8)
         path.write_bytes(damaged)
         try:
-            sources.read_model(path)
+            published.read_model(path)
         except InputError as error:
             messages.append(str(error))
     assert len(messages) > 60
