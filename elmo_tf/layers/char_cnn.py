@@ -147,8 +147,11 @@ class CharCnn(keras.layers.Layer):
             )
         token_ids = tf.reshape(character_ids, [-1, max_characters])  # [tokens, max_characters]
         vectors = self._convolve(token_ids, dense or self.filler_id is None)
-        for index in range(self.num_highway_layers):
-            vectors = getattr(self, f"highway_{index}")(vectors)  # [tokens, num_filters]
+        if self.num_highway_layers:
+            columns = tf.transpose(vectors)  # [num_filters, tokens]
+            for index in range(self.num_highway_layers):
+                columns = getattr(self, f"highway_{index}").columns(columns)
+            vectors = tf.transpose(columns)
         if self.projection_kernel is not None:
             vectors = tf.matmul(vectors, self.projection_kernel) + self.projection_bias
         shape = tf.concat([tf.shape(character_ids)[:-1], [self.projection_dim]], axis=0)

@@ -83,10 +83,11 @@ def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
         entries.append(mapping.same(f"CNN/b_cnn_{i}", (count,), f"char_cnn.convolution_bias_{i}"))
     for i in range(cnn.num_highway_layers):
         for theirs, ours in _HIGHWAY_NAMES.items():
-            shape = (width, width) if ours.endswith("kernel") else (width,)
-            entries.append(
-                mapping.same(f"CNN_high_{i}/{theirs}", shape, f"char_cnn.highway_{i}.{ours}")
-            )
+            name, path = f"CNN_high_{i}/{theirs}", f"char_cnn.highway_{i}.{ours}"
+            if ours.endswith("kernel"):
+                entries.append(mapping.transposed(name, (width, width), path))
+            else:
+                entries.append(mapping.same(name, (width,), path))
     if width != dim:
         entries.append(mapping.same("CNN_proj/W_proj", (width, dim), "char_cnn.projection_kernel"))
         entries.append(mapping.same("CNN_proj/b_proj", (dim,), "char_cnn.projection_bias"))

@@ -20,8 +20,8 @@ def numpy_highway(layer, inputs):
             layer.candidate_bias,
         )
     )
-    gate = 1 / (1 + np.exp(-(inputs @ gate_kernel + gate_bias)))
-    candidate = np.maximum(inputs @ candidate_kernel + candidate_bias, 0)
+    gate = 1 / (1 + np.exp(-(inputs @ gate_kernel.T + gate_bias)))
+    candidate = np.maximum(inputs @ candidate_kernel.T + candidate_bias, 0)
     return gate * candidate + (1 - gate) * inputs
 
 

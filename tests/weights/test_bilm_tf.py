@@ -131,9 +131,7 @@ def test_each_number_of_ours_lies_where_theirs_does():
         )
     for path, name in {
         "char_cnn.embedding": "char_embed",
-        "char_cnn.highway_0.gate_kernel": "CNN_high_0/W_carry",
         "char_cnn.highway_0.gate_bias": "CNN_high_0/b_carry",
-        "char_cnn.highway_1.candidate_kernel": "CNN_high_1/W_transform",
         "char_cnn.highway_1.candidate_bias": "CNN_high_1/b_transform",
         "char_cnn.projection_kernel": "CNN_proj/W_proj",
         "char_cnn.projection_bias": "CNN_proj/b_proj",
@@ -141,6 +139,11 @@ def test_each_number_of_ours_lies_where_theirs_does():
         "softmax.bias": "softmax/b",
     }.items():
         np.testing.assert_array_equal(ours[path], theirs[name])
+    for path, name in {
+        "char_cnn.highway_0.gate_kernel": "CNN_high_0/W_carry",
+        "char_cnn.highway_1.candidate_kernel": "CNN_high_1/W_transform",
+    }.items():
+        np.testing.assert_array_equal(ours[path], theirs[name].transpose())
     assert len(ours) == 1 + 3 * 2 + 2 * 4 + 2 + 2 * 3 * 4 + 2
 
 
