@@ -17,9 +17,10 @@ class Highway(keras.layers.Layer):
         candidate = relu(candidate_kernel @ x + candidate_bias)
         y         = gate * candidate + (1 - gate) * x
 
-    An open gate takes the candidate. Both kernels are `[dim, dim]`, both biases `[dim]`. Kernels are
-    stored for multiplication from the left, and start as normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close
-    to the identity (sigmoid(-2) = 0.12) and deep stacks can be trained.
+    An open gate takes the candidate. Both kernels are `[dim, dim]`, both biases `[dim]`. Kernels
+    are stored for multiplication from the left (see `columns`), and start as
+    normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close to the
+    identity (sigmoid(-2) = 0.12) and deep stacks can be trained.
 
     Args:
       seed: integer seed of the initial weights; each weight draws from a seed of its own derived
