@@ -13,14 +13,14 @@ from elmo_tf.layers import initial_values
 class Highway(keras.layers.Layer):
     """Mixes each input value with a transformed one, as a learned gate decides.
 
-        gate      = sigmoid(gate_kernel @ x + gate_bias)
-        candidate = relu(candidate_kernel @ x + candidate_bias)
+        gate      = sigmoid(gate_matrix @ x + gate_bias)
+        candidate = relu(candidate_matrix @ x + candidate_bias)
         y         = gate * candidate + (1 - gate) * x
 
-    An open gate takes the candidate. Both kernels are `[dim, dim]`, both biases `[dim]`. Kernels
-    are stored for multiplication from the left (see `columns`), and start as
-    normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close to the
-    identity (sigmoid(-2) = 0.12) and deep stacks can be trained.
+    An open gate takes the candidate. Both matrices are `[dim, dim]`, both biases `[dim]`. Matrices
+    start as normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close
+    to the identity (sigmoid(-2) = 0.12) and deep stacks can be trained. "Matrix" and not "kernel",
+    which was the transposed one in early checkpoints: those are refused and not read wrongly.
 
     Args:
       seed: integer seed of the initial weights; each weight draws from a seed of its own derived
@@ -46,16 +46,16 @@ class Highway(keras.layers.Layer):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         dim = input_shape[-1]
-        self.gate_kernel = self._add_kernel("gate_kernel", dim)
+        self.gate_matrix = self._add_matrix("gate_matrix", dim)
         self.gate_bias = self.add_weight(
             name="gate_bias", shape=(dim,), initializer=keras.initializers.Constant(-2.0)
         )
-        self.candidate_kernel = self._add_kernel("candidate_kernel", dim)
+        self.candidate_matrix = self._add_matrix("candidate_matrix", dim)
         self.candidate_bias = self.add_weight(
             name="candidate_bias", shape=(dim,), initializer="zeros"
         )
 
-    def _add_kernel(self, name: str, dim: int) -> keras.Variable:
+    def _add_matrix(self, name: str, dim: int) -> keras.Variable:
         initializer = initial_values.normal(math.sqrt(1 / dim), self.seed, name)
         return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
 
@@ -67,10 +67,10 @@ class Highway(keras.layers.Layer):
         """As the call, for one vector a column: `[dim, vectors]`.
 
         At dim 2048 the two products take 1.1 to 1.5 times as long the other way round, `inputs @
-        kernel`, at any number of vectors, and so does their gradient from 250 vectors on.
+        matrix`, at most numbers of vectors, and so does their gradient from 250 vectors on.
         """
-        gate = tf.sigmoid(tf.matmul(self.gate_kernel, inputs) + self.gate_bias[:, tf.newaxis])
-        candidate = tf.matmul(self.candidate_kernel, inputs) + self.candidate_bias[:, tf.newaxis]
+        gate = tf.sigmoid(tf.matmul(self.gate_matrix, inputs) + self.gate_bias[:, tf.newaxis])
+        candidate = tf.matmul(self.candidate_matrix, inputs) + self.candidate_bias[:, tf.newaxis]
         return gate * tf.nn.relu(candidate) + (1 - gate) * inputs
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

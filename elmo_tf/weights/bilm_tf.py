@@ -32,9 +32,9 @@ from elmo_tf.weights.mapping import Arrays, Entry
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 
 _HIGHWAY_NAMES = {  # bilm-tf calls the gate "carry", though the new value is what it lets through
-    "W_carry": "gate_kernel",
+    "W_carry": "gate_matrix",
     "b_carry": "gate_bias",
-    "W_transform": "candidate_kernel",
+    "W_transform": "candidate_matrix",
     "b_transform": "candidate_bias",
 }
 _LSTM_NAME = re.compile(
@@ -84,7 +84,7 @@ def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
     for i in range(cnn.num_highway_layers):
         for theirs, ours in _HIGHWAY_NAMES.items():
             name, path = f"CNN_high_{i}/{theirs}", f"char_cnn.highway_{i}.{ours}"
-            if ours.endswith("kernel"):
+            if ours.endswith("matrix"):
                 entries.append(mapping.transposed(name, (width, width), path))
             else:
                 entries.append(mapping.same(name, (width,), path))

@@ -37,8 +37,8 @@ def numpy_char_cnn(layer, character_ids):
         x = np.concatenate(parts)
         for index in range(layer.num_highway_layers):
             name = f"highway_{index}/"
-            gate = 1 / (1 + np.exp(-(w[name + "gate_kernel"] @ x + w[name + "gate_bias"])))
-            candidate = w[name + "candidate_kernel"] @ x + w[name + "candidate_bias"]
+            gate = 1 / (1 + np.exp(-(w[name + "gate_matrix"] @ x + w[name + "gate_bias"])))
+            candidate = w[name + "candidate_matrix"] @ x + w[name + "candidate_bias"]
             x = gate * np.maximum(candidate, 0) + (1 - gate) * x
         if "projection_kernel" in w:
             x = x @ w["projection_kernel"] + w["projection_bias"]
@@ -296,9 +296,9 @@ def published(weights_file, options):
             getattr(layer, f"convolution_bias_{index}").assign(file[f"CNN/b_cnn_{index}"])
         for index in range(cnn["n_highway"]):
             highway, group = getattr(layer, f"highway_{index}"), file[f"CNN_high_{index}"]
-            highway.gate_kernel.assign(np.transpose(group["W_carry"]))
+            highway.gate_matrix.assign(np.transpose(group["W_carry"]))
             highway.gate_bias.assign(group["b_carry"])
-            highway.candidate_kernel.assign(np.transpose(group["W_transform"]))
+            highway.candidate_matrix.assign(np.transpose(group["W_transform"]))
             highway.candidate_bias.assign(group["b_transform"])
         if layer.projection_kernel is not None:
             layer.projection_kernel.assign(file["CNN_proj/W_proj"])

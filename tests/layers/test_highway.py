@@ -11,17 +11,17 @@ BATCH, TIME, DIM = 3, 4, 5
 
 
 def numpy_highway(layer, inputs):
-    gate_kernel, gate_bias, candidate_kernel, candidate_bias = (
+    gate_matrix, gate_bias, candidate_matrix, candidate_bias = (
         v.numpy().astype(np.float64)
         for v in (
-            layer.gate_kernel,
+            layer.gate_matrix,
             layer.gate_bias,
-            layer.candidate_kernel,
+            layer.candidate_matrix,
             layer.candidate_bias,
         )
     )
-    gate = 1 / (1 + np.exp(-(inputs @ gate_kernel.T + gate_bias)))
-    candidate = np.maximum(inputs @ candidate_kernel.T + candidate_bias, 0)
+    gate = 1 / (1 + np.exp(-(inputs @ gate_matrix.T + gate_bias)))
+    candidate = np.maximum(inputs @ candidate_matrix.T + candidate_bias, 0)
     return gate * candidate + (1 - gate) * inputs
 
 
@@ -48,20 +48,20 @@ def test_starts_close_to_the_identity_with_weights_of_the_published_distribution
     layer.build((None, 200))
     np.testing.assert_array_equal(layer.gate_bias, np.full(200, -2.0))
     np.testing.assert_array_equal(layer.candidate_bias, np.zeros(200))
-    for kernel in (layer.gate_kernel, layer.candidate_kernel):
-        assert np.std(kernel) == pytest.approx(np.sqrt(1 / 200), rel=0.02)
-        assert abs(np.mean(kernel)) < 0.002
-    assert np.abs(np.corrcoef(layer.gate_kernel, layer.candidate_kernel)[0, 200]) < 0.3
+    for matrix in (layer.gate_matrix, layer.candidate_matrix):
+        assert np.std(matrix) == pytest.approx(np.sqrt(1 / 200), rel=0.02)
+        assert abs(np.mean(matrix)) < 0.002
+    assert np.abs(np.corrcoef(layer.gate_matrix, layer.candidate_matrix)[0, 200]) < 0.3
 
 
-def test_one_seed_gives_one_start_and_different_kernels():
+def test_one_seed_gives_one_start_and_different_matrices():
     first, again, other = Highway(seed=1), Highway(seed=1), Highway(seed=2)
     for layer in (first, again, other):
         layer.build((None, DIM))
-    np.testing.assert_array_equal(first.gate_kernel, again.gate_kernel)
-    np.testing.assert_array_equal(first.candidate_kernel, again.candidate_kernel)
-    assert np.abs(np.subtract(first.gate_kernel, other.gate_kernel)).min() > 0
-    assert np.abs(np.subtract(first.gate_kernel, first.candidate_kernel)).min() > 0
+    np.testing.assert_array_equal(first.gate_matrix, again.gate_matrix)
+    np.testing.assert_array_equal(first.candidate_matrix, again.candidate_matrix)
+    assert np.abs(np.subtract(first.gate_matrix, other.gate_matrix)).min() > 0
+    assert np.abs(np.subtract(first.gate_matrix, first.candidate_matrix)).min() > 0
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])

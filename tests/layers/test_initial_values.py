@@ -29,7 +29,7 @@ def kernels():
         name: variable.numpy()
         for name, variable in variables.items()
         if name.split(".")[-1].startswith(("embedding", "convolution_kernel"))
-        or name.endswith("kernel")
+        or name.endswith(("kernel", "matrix"))
     }
     assert len(found) == 1 + 2 + 2 + 1 + 2 * 2 * 3 + 1
     return found

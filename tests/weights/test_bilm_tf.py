@@ -140,8 +140,8 @@ def test_each_number_of_ours_lies_where_theirs_does():
     }.items():
         np.testing.assert_array_equal(ours[path], theirs[name])
     for path, name in {
-        "char_cnn.highway_0.gate_kernel": "CNN_high_0/W_carry",
-        "char_cnn.highway_1.candidate_kernel": "CNN_high_1/W_transform",
+        "char_cnn.highway_0.gate_matrix": "CNN_high_0/W_carry",
+        "char_cnn.highway_1.candidate_matrix": "CNN_high_1/W_transform",
     }.items():
         np.testing.assert_array_equal(ours[path], theirs[name].transpose())
     assert len(ours) == 1 + 3 * 2 + 2 * 4 + 2 + 2 * 3 * 4 + 2
@@ -423,7 +423,7 @@ def test_layers_of_another_model_get_nothing_and_are_told_all():
         *(
             f"there is no char_cnn.highway_{i}.{name}"
             for i in range(2)
-            for name in ("gate_kernel", "gate_bias", "candidate_kernel", "candidate_bias")
+            for name in ("gate_matrix", "gate_bias", "candidate_matrix", "candidate_bias")
         ),
         "char_cnn.projection_bias is [8], not [7]",
     ]
