@@ -74,7 +74,7 @@ def test_from_raw_text_to_an_export(tokenizer, separator, tmp_path, capfd):
         if "held-out perplexity" in line
     ]
     assert len(figures) > 2
-    assert figures == sorted(figures, reverse=True)
+    assert figures[-1] < figures[0] / 2
     assert figures[-1] < 6 < len(expected) / 3
 
     command(evaluate.main, f"--model_dir={run}", f"--heldout_files={heldout}")
