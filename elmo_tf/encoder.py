@@ -1,5 +1,6 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +8,6 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config import ElmoConfig
-from elmo_tf.layers import initial_values
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
@@ -180,13 +180,10 @@ class ElmoEncoder(keras.layers.Layer):
         Raises:
           InputError: a file is missing, is not what its name says, or does not fit the other one.
         """
-        from elmo_tf.weights import bilm_tf, published
+        from elmo_tf.weights import models, sources
 
-        with published.open_model(options_file, weights_file, vocabulary_file) as model:
-            with initial_values.others_follow():
-                encoder = cls(model.config, vocabulary=model.vocabulary, **kwargs)
-            bilm_tf.assign_arrays(encoder, model.arrays)
-        return encoder
+        found = sources.resolve_model(options_file, weights_file, vocabulary_file)
+        return models.load_published(functools.partial(cls, **kwargs), found)
 
     def call(
         self,

@@ -73,7 +73,9 @@ def _wait(process: subprocess.Popen) -> tuple[int, bool]:
         if number == signal.SIGTERM:
             process.terminate()
 
-    handlers = {number: signal.signal(number, pass_on) for number in _STOP_SIGNALS}
+    # What is ignored stays so, as in the command: Ctrl-C is not for a script's background jobs.
+    heard = [each for each in _STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    handlers = {number: signal.signal(number, pass_on) for number in heard}
     try:
         return process.wait(), bool(received)
     finally:

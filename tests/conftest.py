@@ -1,6 +1,8 @@
 """What every test shares: quiet TensorFlow, the same devices everywhere, the reference data."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,23 @@ PROJECT_DIR = Path(__file__).resolve().parent.parent
 def project_dir() -> Path:
     """The root of the checkout."""
     return PROJECT_DIR
+
+
+@pytest.fixture
+def terminal_signals() -> Iterator[None]:
+    """Signals do what they do in a terminal, here and in processes that the test starts.
+
+    Tests may run as a script's job in the background, where SIGINT is ignored, or under `nohup`.
+    """
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

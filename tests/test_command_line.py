@@ -243,6 +243,7 @@ def start(project_dir, tmp_path, body, **streams):
     return subprocess.Popen([sys.executable, path], env=environment, text=True, **streams)
 
 
+@pytest.mark.usefixtures("terminal_signals")
 def test_an_interrupt_is_one_line(project_dir, tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with start(project_dir, tmp_path, "time.sleep(60)", **pipes) as process:

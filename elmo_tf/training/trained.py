@@ -3,7 +3,6 @@
 import os
 from typing import NamedTuple
 
-from elmo_tf.errors import InputError
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.layers import initial_values
 from elmo_tf.text.vocabulary import Vocabulary
@@ -46,7 +45,4 @@ def load_trained_model(path: str) -> TrainedModel:
         checkpoint.assign_stored(variables, reader)
         return TrainedModel(model, vocabulary, training)
 
-    trained = checkpoint.from_newest(path, read)
-    if trained is None:
-        raise InputError(f"{path}: has no checkpoint yet")
-    return trained
+    return checkpoint.read_newest(path, read)

@@ -133,10 +133,20 @@ def read_variables(checkpoint_prefix: str | os.PathLike) -> dict[str, np.ndarray
 
 
 def _read_model(reader: CheckpointReader) -> dict[str, np.ndarray]:
-    names = sorted(reader.shapes())
-    if not names:
+    return {name: reader.read(name) for name in sorted(_model_shapes(reader))}
+
+
+def _model_shapes(
+    reader: CheckpointReader, left_out: str | None = None
+) -> dict[str, tuple[int, ...]]:
+    shapes = {
+        name: shape
+        for name, shape in reader.shapes().items()
+        if left_out is None or not name.startswith(left_out)
+    }
+    if not shapes:
         raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
-    return {name: reader.read(name) for name in names}
+    return shapes
 
 
 def assign_variables(
@@ -166,14 +176,7 @@ def assign_stored(
       InputError: names or shapes differ, or there is no such dictionary.
       DamagedCheckpointError: an array can't be read; those before it have been assigned.
     """
-    shapes = {
-        name: shape
-        for name, shape in reader.shapes().items()
-        if left_out is None or not name.startswith(left_out)
-    }
-    if not shapes:
-        raise InputError(f"{reader.prefix}: is not a checkpoint of elmo_tf: no model in it")
-    require_same(variables, shapes, reader.prefix)
+    require_same(variables, _model_shapes(reader, left_out), reader.prefix)
     for name, variable in variables.items():
         variable.assign(reader.read(name))
 
@@ -207,16 +210,18 @@ def checkpoints_in(directory: str | os.PathLike) -> list[str]:
     return [os.path.join(directory, f"{CHECKPOINT_NAME}-{step}") for step in sorted(steps)[::-1]]
 
 
-def read_newest(directory: str | os.PathLike) -> dict[str, np.ndarray]:
-    """As `read_variables`, from the newest checkpoint of a training directory; see `from_newest`.
+def read_newest(
+    directory: str | os.PathLike, read: Callable[[CheckpointReader], Result] = _read_model
+) -> Result:
+    """As `from_newest`, where there has to be a checkpoint; as it is, reads as `read_variables`.
 
     Raises:
       InputError: as `from_newest`, or there is no checkpoint.
     """
-    arrays = from_newest(directory, _read_model)
-    if arrays is None:
+    result = from_newest(directory, read)
+    if result is None:
         raise InputError(f"{directory}: has no checkpoint yet")
-    return arrays
+    return result
 
 
 def from_newest(

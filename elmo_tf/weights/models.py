@@ -8,8 +8,10 @@
 `sources` says how the kinds are told apart.
 """
 
+import functools
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 from elmo_tf.config import ElmoConfig
@@ -52,9 +54,22 @@ def load_encoder(path: str | os.PathLike | ModelFiles, **kwargs: Any) -> ElmoEnc
         return _from_training(found, kwargs)
     if found.kind == sources.SAVED_MODEL:
         return _from_saved_model(found, kwargs)
+    return load_published(functools.partial(ElmoEncoder, **kwargs), found)
+
+
+def load_published(make: Callable[..., ElmoEncoder], found: ModelFiles) -> ElmoEncoder:
+    """An encoder with the weights of a model in published format.
+
+    Args:
+      make: given a configuration and `vocabulary`, builds the encoder.
+      found: what `sources.resolve_model` found.
+
+    Raises:
+      InputError: as `load_encoder`.
+    """
     with published.open_model(found) as model:
         with initial_values.others_follow():
-            encoder = ElmoEncoder(model.config, vocabulary=model.vocabulary, **kwargs)
+            encoder = make(model.config, vocabulary=model.vocabulary)
         bilm_tf.assign_arrays(encoder, model.arrays)
     return encoder
 

@@ -127,6 +127,7 @@ def modification_times(output):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("terminal_signals")
 def test_whole_demo_interrupted_resumed_and_repeated(project_dir, tmp_path):
     output = tmp_path / "demo output"
     process = start(project_dir, output)

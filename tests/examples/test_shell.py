@@ -51,6 +51,7 @@ print("finished", flush=True)
 """
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize(
     ("number", "seconds", "printed"),
     [
@@ -76,3 +77,12 @@ def test_signals(tmp_path, capfd, number, seconds, printed):
     thread.join()
     assert capfd.readouterr().out.splitlines()[-1] == printed
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_interrupts_nothing(capfd, terminal_signals):
+    """A script's job in the background gets no Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    send = "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('finished')"
+    shell.run_python(["-c", send])
+    assert capfd.readouterr().out.splitlines()[-1] == "finished"
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

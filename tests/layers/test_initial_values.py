@@ -5,25 +5,15 @@ import concurrent.futures
 import numpy as np
 import pytest
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.layers import initial_values
 from elmo_tf.weights import checkpoint
-
-CONFIG = ElmoConfig(
-    CharCnnConfig(
-        embedding_dim=3,
-        filters=((1, 4), (2, 5)),
-        num_highway_layers=1,
-        max_characters_per_token=8,
-    ),
-    LstmConfig(dim=7, projection_dim=5, num_layers=2),
-)
+from tests.training import tiny
 
 
 def kernels():
     """Of a whole model; biases and the mix start as constants in any case."""
-    model = ElmoLanguageModel(CONFIG, vocabulary_size=11, seed=3)
+    model = ElmoLanguageModel(tiny.CONFIG, vocabulary_size=11, seed=3)
     variables = checkpoint.model_variables(model.encoder, model.softmax)
     found = {
         name: variable.numpy()

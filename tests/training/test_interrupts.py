@@ -8,6 +8,8 @@ import pytest
 
 from elmo_tf.training.interrupts import StopSignals
 
+pytestmark = pytest.mark.usefixtures("terminal_signals")
+
 
 def send(number):
     os.kill(os.getpid(), number)
@@ -15,15 +17,12 @@ def send(number):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_is_noted(number):
-    outside = signal.signal(number, signal.SIG_DFL)  # the tests may run under nohup
-    try:
-        with StopSignals() as signals:
-            assert signals.received is None
-            send(number)
-            assert signals.received == signal.Signals(number).name
-        assert signal.getsignal(number) == signal.SIG_DFL
-    finally:
-        signal.signal(number, outside)
+    before = signal.getsignal(number)
+    with StopSignals() as signals:
+        assert signals.received is None
+        send(number)
+        assert signals.received == signal.Signals(number).name
+    assert signal.getsignal(number) == before
 
 
 def test_the_second_signal_acts():

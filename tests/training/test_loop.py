@@ -168,6 +168,7 @@ def test_text_smaller_than_a_window(folder):
     assert len(losses) == 3
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_saves_and_stops(folder, name):
     def send(step, result):
