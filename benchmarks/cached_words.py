@@ -19,7 +19,7 @@ import tensorflow as tf
 from comparison import data
 
 from elmo_tf import ElmoEncoder
-from elmo_tf.config import SIZES
+from elmo_tf.config.model import SIZES
 from elmo_tf.text import lines, vocabulary
 from export import saved_model
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from comparison import encoding, environment, rows, training
 
-from elmo_tf.config import SIZES, ElmoConfig
+from elmo_tf.config.model import SIZES, ElmoConfig
 
 _FIXTURE = environment.BENCHMARKS.parent.parent / "shared" / "fixtures" / "training"
 

@@ -23,13 +23,13 @@ import time
 from importlib import resources
 from pathlib import Path
 
-from elmo_tf.config import ElmoConfig
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.config.training import TrainingConfig
+from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.text import corpus, lines, sentences, tokens, vocabulary
-from elmo_tf.training.data import TrainingData
+from elmo_tf.training.input_pipeline import TrainingData
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import TrainStep
-from elmo_tf.training_config import TrainingConfig
 
 BATCH_SIZE, UNROLL_STEPS = 64, 20
 NUM_POINTS, STEPS_PER_POINT = 10, 4

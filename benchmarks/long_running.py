@@ -149,7 +149,7 @@ def measure_threads(calls: Calls, num_calls: int, num_threads: int) -> dict[str,
 def export_random(directory: str, size: str) -> str:
     """An export of one of the sizes with random weights."""
     from elmo_tf import ElmoEncoder
-    from elmo_tf.config import SIZES
+    from elmo_tf.config.model import SIZES
     from export import saved_model
 
     path = str(Path(directory) / size)

@@ -20,7 +20,7 @@ import tensorflow as tf
 from comparison import data
 
 from elmo_tf import ElmoEncoder, batch_to_ids
-from elmo_tf.config import SIZES
+from elmo_tf.config.model import SIZES
 from export import saved_model
 
 NUM_THREADS = 2

@@ -50,8 +50,8 @@ def serve(connection: Connection, kind: str, size: int) -> None:
 
 
 def _build(kind: str, size: int) -> Any:
-    from elmo_tf.config import ElmoConfig, WordInputConfig
-    from elmo_tf.language_model import ElmoLanguageModel
+    from elmo_tf.config.model import ElmoConfig, WordInputConfig
+    from elmo_tf.model.language_model import ElmoLanguageModel
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
     from elmo_tf.training.optimizers import Adagrad
     from elmo_tf.training.step import TrainStep
@@ -75,7 +75,7 @@ def _batch(model: Any, words: list[bytes], number: int) -> Any:
     import numpy as np
     import tensorflow as tf
 
-    from elmo_tf.language_model import Negatives, WindowTensors
+    from elmo_tf.model.language_model import Negatives, WindowTensors
     from elmo_tf.training.negatives import draw_negatives
     from elmo_tf.training.step import Batch
 

@@ -16,13 +16,13 @@ import importlib
 from typing import Any
 
 _MODULES = {
-    "ElmoConfig": "elmo_tf.config",
-    "ElmoEmbedding": "elmo_tf.embedding",
-    "ElmoEncoder": "elmo_tf.encoder",
+    "ElmoConfig": "elmo_tf.config.model",
+    "ElmoEmbedding": "elmo_tf.model.embedding",
+    "ElmoEncoder": "elmo_tf.model.encoder",
     "ElmoMix": "elmo_tf.layers.elmo_mix",
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
-    "batches_by_tokens": "elmo_tf.batching",
+    "batches_by_tokens": "elmo_tf.text.batches",
     "embed_sentences": "elmo_tf.vectors.line_vectors",
 }
 

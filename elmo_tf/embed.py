@@ -30,8 +30,9 @@ from collections.abc import Sequence
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf import batching, command_line
+from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.text import batches
 from elmo_tf.vectors import vector_file
 
 _SECONDS_PER_LINE = 60
@@ -73,7 +74,7 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_integer(
     "batch_tokens",
-    batching.DEFAULT_BATCH_TOKENS,
+    batches.DEFAULT_BATCH_TOKENS,
     "Tokens computed at once, padding and two boundaries a line included. It decides speed and "
     "memory, not results. A longer line is a batch of its own.",
     lower_bound=1,
@@ -101,8 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
+    from elmo_tf.model.loading import load_encoder
     from elmo_tf.vectors.embed_file import embed_file
-    from elmo_tf.weights.models import load_encoder
 
     text = _checked_input(options)
     vector_file.check_output(options.output_file, options.overwrite)

@@ -7,3 +7,8 @@ class InputError(ValueError):
 
 class UsageError(InputError):
     """A command was called wrongly. The message is one line with the flag; commands exit with 2."""
+
+
+def printable(name: str) -> str:
+    """A name from a user's file as an error of one line shows it: quoted where it has to be."""
+    return name if name.isprintable() else repr(name)

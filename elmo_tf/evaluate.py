@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf import command_line
+from elmo_tf.cli import command_line
 from elmo_tf.errors import UsageError
 from elmo_tf.text import lines
 
@@ -79,12 +79,12 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
-    from elmo_tf import evaluation
-    from elmo_tf.sentence_ends import mean_end_state
+    from elmo_tf.model.initial_state import mean_end_state
+    from elmo_tf.scoring import evaluation
     from elmo_tf.text.corpus import WindowStream
     from elmo_tf.text.sentences import SentenceReader
     from elmo_tf.text.tokens import make_tokenizer
-    from elmo_tf.training.trained import load_trained_model
+    from elmo_tf.training.load_run import load_trained_model
 
     trained = load_trained_model(os.path.expanduser(options.model_dir))
     tokenizer = make_tokenizer(

@@ -34,8 +34,9 @@ from typing import BinaryIO
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf import command_line, files
+from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens
 
 _FLAGS = flags.FlagValues()
@@ -76,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
-    from elmo_tf import scoring
-    from elmo_tf.training.trained import load_trained_model
+    from elmo_tf.scoring import scores as scoring
+    from elmo_tf.training.load_run import load_trained_model
 
     path = _find_input(options.input_file)
     _check_output(options.output_file, path)

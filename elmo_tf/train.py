@@ -23,17 +23,18 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from elmo_tf import command_line, config, train_flags
+from elmo_tf.cli import command_line, train_flags
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.storage.lock import run_lock
 from elmo_tf.text import lines
 from elmo_tf.training.cluster import read_cluster
-from elmo_tf.training.lock import run_lock
-from elmo_tf.training_config import TrainingConfig
 
 if TYPE_CHECKING:
-    from elmo_tf.training.directory import Request, Run
     from elmo_tf.training.distributed import OneDevice
     from elmo_tf.training.loop import Trainer
+    from elmo_tf.training.run_directory import Request, Run
 
 _FLAGS = train_flags.define()
 
@@ -58,10 +59,10 @@ def _run(options: flags.FlagValues) -> None:
 def _train(
     options: flags.FlagValues, request_parts: dict[str, Any], distribution: "OneDevice"
 ) -> None:
-    from elmo_tf.training.directory import Request
     from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.next_commands import next_commands
+    from elmo_tf.training.run_directory import Request
 
     heldout_files = request_parts.pop("heldout_files")
     if heldout_files and distribution.is_chief:
@@ -110,7 +111,8 @@ def _check_patience(patience: int | None, heldout_files: str | list[str] | None)
 
 def _check_export(path: str | None) -> None:
     """Finds out before the training what would be in the way after it."""
-    from export import directories, saved_model
+    from elmo_tf.storage import directories
+    from export import saved_model
 
     if path:
         directories.check_directory_target(path, False, saved_model.is_saved_model)
@@ -118,10 +120,10 @@ def _check_export(path: str | None) -> None:
 
 def _open_run(request: "Request", export_dir: str | None, distribution: "OneDevice") -> "Run":
     from elmo_tf.text.vocabulary import Vocabulary
-    from elmo_tf.training import directory, initial
+    from elmo_tf.training import initial_weights, run_directory
 
-    if directory.is_run(request.directory):
-        run = directory.resume_run(request)
+    if run_directory.is_run(request.directory):
+        run = run_directory.resume_run(request)
         distribution.check_settings(run.training)
         return run
     if not distribution.is_chief:
@@ -133,14 +135,14 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "OneDevi
     _check_export(export_dir)
     model_config = request.config
     if request.initial_weights:
-        weights = initial.read_initial_weights(request.initial_weights)
+        weights = initial_weights.read_initial_weights(request.initial_weights)
         if model_config is not None and not model_config.fits(weights.config):
             raise UsageError("--size or --options_file: not the shape of --initial_weights")
         weights.check_words(Vocabulary.from_file(request.vocabulary_file))
         model_config = weights.config
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
-    return directory.begin_run(
-        request, model_config or config.ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
+    return run_directory.begin_run(
+        request, model_config or ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
     )
 
 
@@ -167,9 +169,10 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "OneDevice") -> str:
 
 
 def _export(run: "Run", path: str | None, takes_best: bool) -> None:
-    from elmo_tf.training import directory
+    from elmo_tf.formats import locate
+    from elmo_tf.model import loading
+    from elmo_tf.training import run_directory
     from elmo_tf.training.heldout import BEST
-    from elmo_tf.weights import models, sources
     from export import model_card, saved_model
 
     if not path:
@@ -180,10 +183,10 @@ def _export(run: "Run", path: str | None, takes_best: bool) -> None:
     # Read back from the directory: in half precision the model was only trained.
     model = os.path.join(run.directory, BEST) if takes_best else run.directory
     saved_model.export(
-        models.load_encoder(model),
+        loading.load_encoder(model),
         path,
-        vocabulary_file=os.path.join(run.directory, directory.VOCABULARY),
-        provenance=model_card.provenance_of(sources.resolve_model(model)),
+        vocabulary_file=os.path.join(run.directory, run_directory.VOCABULARY),
+        provenance=model_card.provenance_of(locate.resolve_model(model)),
     )
     print(f"exported {model} to {path}")
 

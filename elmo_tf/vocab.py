@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf import command_line, files
+from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens, vocabulary
 
 _FLAGS = flags.FlagValues()

@@ -28,8 +28,9 @@ import numpy as np
 # So that this file can be run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from elmo_tf import command_line, files
+from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError
+from elmo_tf.storage import files
 from elmo_tf.text import tokens
 from examples import senses, shell, sotu_text
 from examples.occurrences import Occurrence

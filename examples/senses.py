@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elmo_tf import files
+from elmo_tf.storage import files
 from elmo_tf.text.tokens import Tokenizer
 from examples import occurrences, picture, shell
 from examples.occurrences import Occurrence, Sentence

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.vectors.word_vectors import WordVectors
 
 _NOT_CACHED = -1

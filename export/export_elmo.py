@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from elmo_tf import command_line
+from elmo_tf.cli import command_line
 from elmo_tf.errors import UsageError
+from elmo_tf.formats import locate
+from elmo_tf.storage import directories
 from elmo_tf.text import lines
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.training import directory
-from elmo_tf.weights import sources
-from export import directories
+from elmo_tf.training import run_directory
 
 if TYPE_CHECKING:
-    from elmo_tf.encoder import ElmoEncoder
-    from elmo_tf.sentence_ends import StartState
+    from elmo_tf.model.encoder import ElmoEncoder
+    from elmo_tf.model.initial_state import StartState
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -98,7 +98,7 @@ def _run(options: flags.FlagValues) -> None:
             "--cache_vocab_file: needs --trainable=mix, since training the character CNN would not "
             "change what is cached"
         )
-    found = sources.resolve_model(options.model)
+    found = locate.resolve_model(options.model)
     archive = directories.archive_path(options.output_dir)
     directories.check_directory_target(
         options.output_dir, options.overwrite, directories.is_saved_model
@@ -113,17 +113,17 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
-    from elmo_tf.weights import models
+    from elmo_tf.model import loading
     from export import model_card, saved_model
 
-    encoder = models.load_encoder(found)
+    encoder = loading.load_encoder(found)
     saved_model.export(
         encoder,
         options.output_dir,
         trainable=options.trainable,
         overwrite=options.overwrite,
         archive=options.archive,
-        vocabulary_file=models.vocabulary_of(found),
+        vocabulary_file=loading.vocabulary_of(found),
         provenance=model_card.provenance_of(found),
         cached_words=cached_words,
         start=_start_state(encoder, start_paths, found, options) if start_paths else None,
@@ -135,20 +135,20 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _start_state(
-    encoder: "ElmoEncoder", paths: list[str], found: sources.ModelFiles, options: flags.FlagValues
+    encoder: "ElmoEncoder", paths: list[str], found: locate.ModelFiles, options: flags.FlagValues
 ) -> "StartState":
     """The mean state at the ends of a text's sentences; the text is split as the training's was."""
-    from elmo_tf.sentence_ends import mean_end_state
+    from elmo_tf.model.initial_state import mean_end_state
 
     tokenizer, normalize = options.tokenizer, options.normalize
-    if found.kind == sources.TRAINING:
-        training = directory.read_description(found.path)[1]
+    if found.kind == locate.TRAINING:
+        training = run_directory.read_description(found.path)[1]
         tokenizer, normalize = tokenizer or training.tokenizer, normalize or training.normalize
     split = make_tokenizer(tokenizer or "whitespace", normalize or "none")
     return mean_end_state(encoder, SentenceReader(paths, split, passes=1))
 
 
-def _check_apart(found: sources.ModelFiles, output_dir: str) -> None:
+def _check_apart(found: locate.ModelFiles, output_dir: str) -> None:
     """The model must not lie within what is replaced; that it is the export itself is fine."""
     target = os.path.realpath(os.path.expanduser(output_dir))
     for path in filter(None, (found.options, found.weights, found.path)):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from elmo_tf import command_line
-from elmo_tf.config import ElmoConfig
+from elmo_tf.cli import command_line
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
+from elmo_tf.formats.mapping import Arrays
+from elmo_tf.storage import directories
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.weights import bilm_tf, published, sources
-from elmo_tf.weights.mapping import Arrays
-from export import directories
 
 if TYPE_CHECKING:
     from elmo_tf.layers.scalar_mix import ScalarMix
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
-    found = sources.resolve_model(options.model)
+    found = locate.resolve_model(options.model)
     path = options.output_dir
     directories.check_directory_target(path, options.overwrite, _is_pair)
     config, arrays, vocabulary = _read(found)
@@ -82,14 +82,14 @@ def _is_pair(path: str) -> bool:
     return set(os.listdir(path)) - {VOCABULARY_FILE} == {OPTIONS_FILE, WEIGHTS_FILE}
 
 
-def _read(found: sources.ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
-    if found.kind in (sources.PAIR, sources.ZIP):  # without TensorFlow
-        model = published.read_model(found)
+def _read(found: locate.ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
+    if found.kind in (locate.PAIR, locate.ZIP):  # without TensorFlow
+        model = bilm_tf_model.read_model(found)
         return model.config, {**model.arrays, **model.extras}, model.vocabulary
     command_line.load_tensorflow()
-    from elmo_tf.weights import models
+    from elmo_tf.model import loading
 
-    encoder = models.load_encoder(found)
+    encoder = loading.load_encoder(found)
     _report_mix(encoder.scalar_mix)
     return encoder.config, bilm_tf.collect_arrays(encoder), encoder.vocabulary
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 
-from elmo_tf.config import ElmoConfig
-from elmo_tf.training import directory
-from elmo_tf.weights import sources
-from elmo_tf.weights.sources import ModelFiles
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import locate
+from elmo_tf.formats.locate import ModelFiles
+from elmo_tf.training import run_directory
 
 _TRAINABLE = {
     "mix": "the scalar mix: one weight a layer, and gamma",
@@ -179,8 +179,8 @@ def _describe_words(config: ElmoConfig) -> dict[str, str]:
 
 def provenance_of(model: ModelFiles) -> list[str]:
     """Sentences about where a model came from. They name no file: paths are nobody's business."""
-    if model.kind == sources.TRAINING:
-        _, training, stored = directory.read_description(model.path)
+    if model.kind == locate.TRAINING:
+        _, training, stored = run_directory.read_description(model.path)
         text = stored["text"]
         start = (
             " It started from the weights of another model." if stored["initial_weights"] else ""
@@ -190,7 +190,7 @@ def provenance_of(model: ModelFiles) -> list[str]:
             f"{text['num_sentences']:,} sentences, tokenized by {training.tokenizer}, "
             f"normalization {training.normalize}.{start}"
         ]
-    if model.kind == sources.SAVED_MODEL:
+    if model.kind == locate.SAVED_MODEL:
         return ["Made from an earlier export, whose model card may say more."]
     return ["Made from weights in the published format of bilm-tf and AllenNLP."]
 

@@ -21,21 +21,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.encoder import ElmoEncoder, Outputs
 from elmo_tf.errors import InputError
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.sentence_ends import StartState
-from elmo_tf.weights.checkpoint import Variables
-from elmo_tf.weights.models import (
+from elmo_tf.model.checkpoint import Variables
+from elmo_tf.model.encoder import ElmoEncoder, Outputs
+from elmo_tf.model.initial_state import StartState
+from elmo_tf.model.loading import (
     EXTRA_DIRECTORY,
     INITIAL_STATE,
     OPTIONS_FILE,
     VOCABULARY_FILE,
 )
-from export import directories, model_card
+from elmo_tf.storage import directories
+from elmo_tf.storage.directories import is_saved_model
+from export import model_card
 from export.cached_words import CachedWords
-from export.directories import is_saved_model
-from export.ways_in import MIX, WaysIn, copy_variables
+from export.signatures import MIX, WaysIn, copy_variables
 
 TRAINABLE = ("mix", "all")
 MODEL_CARD_FILE = "README.md"
@@ -59,7 +60,7 @@ class ExportedElmo(tf.Module):
       start: the state that each row starts from, or None for zeros.
 
     Attributes:
-      model: the variables by name, such as "bilm.forward_0.bias" (see `weights.checkpoint`).
+      model: the variables by name, such as "bilm.forward_0.bias" (see `model.checkpoint`).
       variables: the same as a list; behind them, if there are any, the start state and the
         embeddings of cached words. Neither is trainable.
       trainable_variables: those that training may change.

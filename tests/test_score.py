@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from elmo_tf import evaluate, score, scoring
+from elmo_tf import evaluate, score
+from elmo_tf.scoring import scores as scoring
 from elmo_tf.training.loop import Trainer
 from tests.training import tiny
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from elmo_tf import evaluate, train
-from elmo_tf.config import ElmoConfig
-from elmo_tf.training.lock import run_lock
-from elmo_tf.weights import checkpoint
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.model import checkpoint
+from elmo_tf.storage.lock import run_lock
 from tests.training import tiny
 
 
@@ -172,7 +172,7 @@ def test_mistakes_are_one_line(folder, capfd, flags, status, message):
 
 
 def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd, monkeypatch):
-    from elmo_tf.weights import models
+    from elmo_tf.model import loading
     from export import saved_model
 
     exported = []
@@ -182,12 +182,12 @@ def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd
     assert re.search(r"\n2 steps of 2 x 3 x 4 tokens, \d an epoch", capfd.readouterr().out)
     (encoder,) = exported
     assert encoder.dtype_policy.name == "float32"
-    text, expected = ["b1 c2 d3"], models.load_encoder("run")
+    text, expected = ["b1 c2 d3"], loading.load_encoder("run")
     np.testing.assert_array_equal(encoder(text)["elmo"], expected(text)["elmo"])
 
 
 def test_the_best_model_is_exported_and_not_the_last(folder, capfd, monkeypatch):
-    from elmo_tf.weights import models
+    from elmo_tf.model import loading
     from export import saved_model
 
     exported = []
@@ -198,7 +198,7 @@ def test_the_best_model_is_exported_and_not_the_last(folder, capfd, monkeypatch)
     assert figures["best"]["step"] < figures["last"]["step"]
     assert "exported run/best to exported" in capfd.readouterr().out
     (encoder,) = exported
-    text, best, last = ["b1 c2 d3"], models.load_encoder("run/best"), models.load_encoder("run")
+    text, best, last = ["b1 c2 d3"], loading.load_encoder("run/best"), loading.load_encoder("run")
     vectors = encoder(text)["elmo"].numpy()
     np.testing.assert_array_equal(vectors, best(text)["elmo"])
     assert (vectors != last(text)["elmo"].numpy()).any()

@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 
 from comparison.workers import Worker
-from elmo_tf.config import ElmoConfig
-from elmo_tf.files import read_json
-from elmo_tf.weights import bilm_tf
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import bilm_tf
+from elmo_tf.storage.files import read_json
 
 TOLERANCE = 1e-4
 

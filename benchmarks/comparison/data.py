@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from elmo_tf.config import ElmoConfig
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import bilm_tf
 from elmo_tf.text import characters, lines, tokens, vocabulary
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
-from elmo_tf.weights import bilm_tf
 
 _SEED = 20
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")

@@ -11,7 +11,7 @@ from comparison import agreement, data
 from comparison.floors import Floors
 from comparison.rows import BILM_TF, FLOOR, OURS, PYTORCH, Row
 from comparison.workers import Worker
-from elmo_tf.config import ElmoConfig
+from elmo_tf.config.model import ElmoConfig
 
 _BATCH_SIZE = 32
 _MEGABYTE = 1e6

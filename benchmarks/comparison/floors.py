@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from comparison.workers import Worker
-from elmo_tf.config import ElmoConfig
+from elmo_tf.config.model import ElmoConfig
 
 _LIBRARIES = ("numpy", "torch", "tensorflow")
 

@@ -10,7 +10,7 @@ from comparison import workers
 
 
 class Settings(NamedTuple):
-    """How to train; as in `elmo_tf.training_config.TrainingConfig`."""
+    """How to train; as in `elmo_tf.config.training.TrainingConfig`."""
 
     batch_size: int
     unroll_steps: int

@@ -8,7 +8,7 @@ from comparison import agreement, data
 from comparison.floors import Floors
 from comparison.rows import BILM_TF, FLOOR, OURS, Row
 from comparison.workers import Worker
-from elmo_tf.config import ElmoConfig
+from elmo_tf.config.model import ElmoConfig
 
 _MODULES = {OURS: "elmo_tf_trainer", BILM_TF: "bilm_tf_trainer"}
 _GRADIENT_FACTOR = 3  # products of a step: forward, by the inputs, by the weights

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmo_tf import checks
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf import checks
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.text import lines
 

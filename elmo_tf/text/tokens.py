@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from elmo_tf import checks
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.text import characters
 

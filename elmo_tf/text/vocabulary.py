@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf import checks, files
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
+from elmo_tf.storage import files
 from elmo_tf.text import characters, lines
 
 UNKNOWN_TOKEN = b"<UNK>"

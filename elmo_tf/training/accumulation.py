@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from elmo_tf.language_model import WindowTensors
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.layers.dropout import RowsSeed
+from elmo_tf.model.language_model import WindowTensors
 from elmo_tf.training.optimizers import Gradient
 
 # (losses [2], gradients, next state) of a window, its dropout seed and its state.

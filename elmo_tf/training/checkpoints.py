@@ -10,13 +10,13 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.errors import InputError
-from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
 from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.model import checkpoint
+from elmo_tf.model.checkpoint import CheckpointReader
+from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.optimizers import named_slots
-from elmo_tf.weights import checkpoint
-from elmo_tf.weights.checkpoint import CheckpointReader
 
 _OPTIMIZER, _STATE, _PROGRESS = "optimizer", "state", "progress"
 
@@ -38,7 +38,7 @@ class Position(NamedTuple):
 class RunCheckpoints:
     """Saves and restores a run in its directory.
 
-    A checkpoint has the dictionaries `model` (see `elmo_tf.weights.checkpoint`), `optimizer`,
+    A checkpoint has the dictionaries `model` (see `elmo_tf.model.checkpoint`), `optimizer`,
     `state` and `progress`. Dropout and negative samples need no place in it: they follow from the
     seed and the step. The newest checkpoints are kept; each is complete before an older one goes.
 
@@ -172,7 +172,7 @@ class RunCheckpoints:
 
 
 def trained_variables(model: ElmoLanguageModel) -> dict[str, keras.Variable]:
-    """What a language model trains, by the names of `elmo_tf.weights.checkpoint`."""
+    """What a language model trains, by the names of `elmo_tf.model.checkpoint`."""
     named = checkpoint.model_variables(model.encoder, model.softmax)
     names = {id(variable): name for name, variable in named.items()}
     return {names[id(each.value)]: each for each in model.language_model_variables}

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.training.cluster import read_cluster
 from elmo_tf.training.replicated_step import ReplicatedStep, split_state
 from elmo_tf.training.step import TrainStep
-from elmo_tf.training_config import TrainingConfig
 
 
 class OneDevice:

@@ -5,15 +5,15 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf import files
 from elmo_tf.errors import InputError
-from elmo_tf.evaluation import Evaluation, Progress, WindowScorer, evaluate_sentences
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.scoring.evaluation import Evaluation, Progress, WindowScorer, evaluate_sentences
+from elmo_tf.storage import files
 from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
-from elmo_tf.training import directory
-from elmo_tf.training.directory import Run
+from elmo_tf.training import run_directory
+from elmo_tf.training.run_directory import Run
 from elmo_tf.training.text_files import TextIdentity
 
 HELDOUT, BEST = "heldout.json", "best"
@@ -143,7 +143,7 @@ class HeldOut:
         os.makedirs(best, exist_ok=True)
         save_copy(best)
         # `training.json` last, as in every directory of a run.
-        for name in (directory.OPTIONS, directory.VOCABULARY, directory.TRAINING):
+        for name in (run_directory.OPTIONS, run_directory.VOCABULARY, run_directory.TRAINING):
             with files.write_atomically(os.path.join(best, name)) as temporary:
                 shutil.copyfile(os.path.join(self._run.directory, name), temporary)
 

@@ -3,8 +3,8 @@
 import dataclasses
 import math
 
+from elmo_tf.config.training import DECAYING_SCHEDULES, TrainingConfig
 from elmo_tf.errors import InputError
-from elmo_tf.training_config import DECAYING_SCHEDULES, TrainingConfig
 
 
 def with_decay_steps(config: TrainingConfig, num_steps: int) -> TrainingConfig:

@@ -7,20 +7,20 @@ import time
 from typing import NamedTuple
 
 from elmo_tf.errors import InputError
-from elmo_tf.evaluation import Evaluation
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.scoring.evaluation import Evaluation
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.training.checkpoints import Position, RunCheckpoints
-from elmo_tf.training.data import TrainingData, effective_negatives
-from elmo_tf.training.directory import Run
 from elmo_tf.training.distributed import OneDevice
 from elmo_tf.training.heldout import HeldOut, describe
-from elmo_tf.training.initial import read_initial_weights
+from elmo_tf.training.initial_weights import read_initial_weights
+from elmo_tf.training.input_pipeline import TrainingData, effective_negatives
 from elmo_tf.training.interrupts import StopSignals
 from elmo_tf.training.learning_rates import learning_rate_of_step
 from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import make_optimizer
 from elmo_tf.training.progress import Progress, Scalars
+from elmo_tf.training.run_directory import Run
 from elmo_tf.training.step import StepResult
 
 LOGS = "logs"

@@ -6,9 +6,9 @@ import os
 import shlex
 
 from elmo_tf.text import lines
-from elmo_tf.training.directory import Run
 from elmo_tf.training.heldout import BEST
 from elmo_tf.training.loop import LOGS
+from elmo_tf.training.run_directory import Run
 
 
 def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.training_config import TrainingConfig
+from elmo_tf.config.training import TrainingConfig
 
 Gradient = tf.Tensor | tf.IndexedSlices
 

@@ -12,9 +12,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.layers.dropout import RowsSeed
+from elmo_tf.model.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.training.accumulation import rows_of, rows_of_window
 from elmo_tf.training.optimizers import Gradient
 from elmo_tf.training.step import TrainStep, sum_duplicates

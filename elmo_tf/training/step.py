@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.layers.dropout import RowsSeed
+from elmo_tf.model.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.training.accumulation import accumulate
 from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import Gradient, fit_gradient

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf import checks
-from elmo_tf.batching import DEFAULT_BATCH_TOKENS
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
+from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS
 from elmo_tf.text.chunks import ChunkedText, Line
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf import checks
-from elmo_tf.batching import DEFAULT_BATCH_TOKENS, batches_by_tokens
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.model.checkpoint import named_variables
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text import characters
+from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
-from elmo_tf.weights.checkpoint import named_variables
 
 # Lines that were computed together, and the vectors of each.
 Computed = tuple[list[Line], list[np.ndarray]]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf import checks
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text import characters
 from elmo_tf.vectors.vector_file import LAYERS
 from elmo_tf.vectors.word_vectors import WordVectors

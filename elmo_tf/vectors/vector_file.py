@@ -24,9 +24,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmo_tf import files
 from elmo_tf.errors import InputError
-from elmo_tf.vectors.journaled_file import JournaledFile
+from elmo_tf.storage import files
+from elmo_tf.storage.journaled_file import JournaledFile
 
 # What a dataset may hold; see `SentenceVectors`. Here, where no import of TensorFlow is needed.
 LAYERS = ("all", "elmo", "top", "average", "word")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.model.encoder import ElmoEncoder
 
 # Bounds the memory of the widest convolution, whose windows are many for each word.
 _WORDS_AT_ONCE = 512

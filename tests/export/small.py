@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.model.encoder import ElmoEncoder
 
 CONFIG = ElmoConfig(
     CharCnnConfig(

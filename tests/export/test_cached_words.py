@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.errors import InputError
-from elmo_tf.weights.models import load_encoder
+from elmo_tf.model.loading import load_encoder
 from export import export_elmo, saved_model
 from export.cached_words import CachedWords
 from tests.export.small import CONFIG, difference, make_encoder

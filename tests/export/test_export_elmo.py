@@ -9,7 +9,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from elmo_tf.weights import bilm_tf, models
+from elmo_tf.formats import bilm_tf
+from elmo_tf.model import loading
 from export import export_elmo
 from tests.export.small import CONFIG, VOCABULARY, difference
 
@@ -95,7 +96,7 @@ def test_an_export_can_replace_itself(exported, encoder, tmp_path, capsys):
     path = tmp_path / "exported"
     assert run(capsys, model=exported, output_dir=path)[0] == 0
     assert run(capsys, model=path, output_dir=path, overwrite=True)[0] == 0
-    again = models.load_encoder(path)
+    again = loading.load_encoder(path)
     assert difference(again(TEXT), encoder(TEXT)) == 0.0
 
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.weights import bilm_tf
+from elmo_tf.formats import bilm_tf
 from export import export_weights
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.integration.zoo import CONFIGURATIONS

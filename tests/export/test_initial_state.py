@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.sentence_ends import mean_end_state, repeat_state
+from elmo_tf.model import checkpoint
+from elmo_tf.model.initial_state import mean_end_state, repeat_state
+from elmo_tf.model.loading import load_encoder
 from elmo_tf.text.tokens import split_line
-from elmo_tf.weights import checkpoint
-from elmo_tf.weights.models import load_encoder
 from export import export_elmo
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.export.test_saved_model import private_texts

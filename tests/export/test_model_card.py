@@ -5,10 +5,10 @@ import json
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.training_config import TrainingConfig
-from elmo_tf.weights import sources
-from elmo_tf.weights.sources import ModelFiles
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.training import TrainingConfig
+from elmo_tf.formats import locate
+from elmo_tf.formats.locate import ModelFiles
 from export import model_card
 from tests.export.small import CONFIG
 
@@ -87,7 +87,7 @@ def test_provenance_of_a_run_has_its_text_and_no_path(tmp_path, initial_weights)
     }
     (tmp_path / "training.json").write_text(json.dumps(description))
     CONFIG.write(tmp_path / "options.json")
-    (sentence,) = model_card.provenance_of(ModelFiles(sources.TRAINING, str(tmp_path)))
+    (sentence,) = model_card.provenance_of(ModelFiles(locate.TRAINING, str(tmp_path)))
     assert "56,789 tokens in 1,234 sentences" in sentence
     assert "unicode_script, normalization nfc" in sentence
     assert ("weights of another model" in sentence) == (initial_weights is not None)
@@ -97,9 +97,9 @@ def test_provenance_of_a_run_has_its_text_and_no_path(tmp_path, initial_weights)
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (sources.PAIR, "published format"),
-        (sources.ZIP, "published format"),
-        (sources.SAVED_MODEL, "earlier export"),
+        (locate.PAIR, "published format"),
+        (locate.ZIP, "published format"),
+        (locate.SAVED_MODEL, "earlier export"),
     ],
 )
 def test_provenance_of_other_kinds(kind, said):

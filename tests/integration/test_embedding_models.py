@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.embedding import ElmoEmbedding
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.formats import bilm_tf
 from elmo_tf.layers.elmo_mix import ElmoMix
-from elmo_tf.weights import bilm_tf
+from elmo_tf.model.embedding import ElmoEmbedding
+from elmo_tf.model.encoder import ElmoEncoder
 
 # Keras 3.15 saves variables through an `__array__` that NumPy 2 wants to have a `copy` argument.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

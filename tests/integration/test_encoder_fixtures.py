@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.model.encoder import ElmoEncoder
 from tests.integration.zoo import (
     CONFIGURATIONS,
     check,

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from elmo_tf import embed, evaluate, score, train, vocab
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.text import characters
 from export import export_elmo
 

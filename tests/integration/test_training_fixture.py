@@ -4,20 +4,20 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf.config import ElmoConfig
-from elmo_tf.evaluation import WindowScorer, evaluate_streams
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.config.training import TrainingConfig
+from elmo_tf.formats import bilm_tf
+from elmo_tf.model.inputs.token_ids import CharacterIds
+from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.scoring.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
-from elmo_tf.text.token_ids import CharacterIds
 from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.checkpoints import trained_variables
-from elmo_tf.training.data import TrainingData
+from elmo_tf.training.input_pipeline import TrainingData
 from elmo_tf.training.optimizers import make_optimizer, named_slots
 from elmo_tf.training.step import TrainStep
-from elmo_tf.training_config import TrainingConfig
-from elmo_tf.weights import bilm_tf
 
 NUM_STEPS = 26
 SETTINGS = TrainingConfig(

@@ -12,17 +12,18 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf import embed, evaluate, score, train, train_flags
-from elmo_tf.config import ElmoConfig, LstmConfig, WordInputConfig
+from elmo_tf import embed, evaluate, score, train
+from elmo_tf.cli import train_flags
+from elmo_tf.config.model import ElmoConfig, LstmConfig, WordInputConfig
 from elmo_tf.errors import InputError, UsageError
-from elmo_tf.evaluation import WindowScorer, score_batch
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model import checkpoint
+from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.loading import load_encoder
+from elmo_tf.scoring.evaluation import WindowScorer, score_batch
 from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training.load_run import load_trained_model
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import TrainStep
-from elmo_tf.training.trained import load_trained_model
-from elmo_tf.weights import checkpoint
-from elmo_tf.weights.models import load_encoder
 from export import export_elmo, export_weights
 from tests.integration.numpy_bilm import word_layers
 from tests.training import tiny

@@ -5,9 +5,9 @@ import concurrent.futures
 import numpy as np
 import pytest
 
-from elmo_tf.language_model import ElmoLanguageModel
 from elmo_tf.layers import initial_values
-from elmo_tf.weights import checkpoint
+from elmo_tf.model import checkpoint
+from elmo_tf.model.language_model import ElmoLanguageModel
 from tests.training import tiny
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.config.training import OPTIMIZERS, TrainingConfig
 from elmo_tf.errors import InputError
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model import checkpoint
+from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.checkpoints import Position, RunCheckpoints, trained_variables
 from elmo_tf.training.optimizers import make_optimizer, named_slots
-from elmo_tf.training_config import OPTIMIZERS, TrainingConfig
-from elmo_tf.weights import checkpoint
 from tests.training.tiny import CONFIG
 
 BATCH, SIZE = 3, 11

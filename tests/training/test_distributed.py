@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from elmo_tf import train
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import UsageError
+from elmo_tf.model import checkpoint
 from elmo_tf.training.distributed import Replicas
-from elmo_tf.training_config import TrainingConfig
-from elmo_tf.weights import checkpoint
 from tests.training import tiny
 from tests.training.events import read_events
 
@@ -162,7 +162,7 @@ SHAPES_OF_A_STEP = """
 import tensorflow as tf
 [cpu] = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.replicated_step import ReplicatedStep
 from tests.training import tiny

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.training.learning_rates import learning_rate_of_step
-from elmo_tf.training_config import TrainingConfig
 
 
 def rates(count, **settings):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
-from elmo_tf.evaluation import Evaluation
-from elmo_tf.training import directory, loop
+from elmo_tf.model import checkpoint
+from elmo_tf.scoring.evaluation import Evaluation
+from elmo_tf.training import loop, run_directory
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
 from elmo_tf.training.step import StepResult
-from elmo_tf.weights import checkpoint
 from tests.training import tiny
 from tests.training.events import read_events
 
@@ -106,7 +106,7 @@ def test_the_learning_rate_follows_its_schedule_and_is_recorded(folder):
     events = read_events(folder / "run" / "logs")
     recorded = [events[step + 1, "learning rate"] for step in range(num_steps)]
     np.testing.assert_allclose(recorded, used, rtol=1e-6)
-    _, training, _ = directory.read_description(folder / "run")
+    _, training, _ = run_directory.read_description(folder / "run")
     assert training.decay_steps == num_steps
 
 
@@ -246,7 +246,7 @@ def test_a_complete_run_does_nothing(folder):
 
 
 def test_heldout_figures_and_the_best_checkpoint(folder, capsys):
-    from elmo_tf.training.trained import load_trained_model
+    from elmo_tf.training.load_run import load_trained_model
 
     train(folder, heldout=True, steps_per_evaluation=5, num_epochs=4)
     directory = folder / "run"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.language_model import ElmoLanguageModel
+from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.training import loss_scale
 from elmo_tf.training.checkpoints import trained_variables
 from elmo_tf.training.loss_scale import LossScale

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf.config.training import OPTIMIZERS, TrainingConfig
 from elmo_tf.training.optimizers import (
     Adagrad,
     fit_gradient,
@@ -14,7 +15,6 @@ from elmo_tf.training.optimizers import (
     make_optimizer,
     named_slots,
 )
-from elmo_tf.training_config import OPTIMIZERS, TrainingConfig
 
 ROWS, WIDTH = 7, 3
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.model.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import Batch, TrainStep, sum_duplicates
 from tests.training.tiny import CONFIG

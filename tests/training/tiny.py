@@ -1,8 +1,8 @@
 """A run so small that a step takes milliseconds, for the tests of training."""
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.training import directory
-from elmo_tf.training.directory import Request
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.training import run_directory
+from elmo_tf.training.run_directory import Request
 
 CONFIG = ElmoConfig(
     CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
@@ -48,6 +48,6 @@ def request(folder, name="run", **settings):
 def open_run(folder, name="run", **settings):
     """The run of that request: begun, or gone on with."""
     asked = request(folder, name, **settings)
-    if directory.is_run(asked.directory):
-        return directory.resume_run(asked)
-    return directory.begin_run(asked, CONFIG)
+    if run_directory.is_run(asked.directory):
+        return run_directory.resume_run(asked)
+    return run_directory.begin_run(asked, CONFIG)

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.model.encoder import ElmoEncoder
 
 P, NUM_LAYERS = 7, 2
 CONFIG = ElmoConfig(

@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf.config import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.vectors import embed_file as embed_file_module
 from elmo_tf.vectors.embed_file import embed_file
 

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config import ElmoConfig, LstmConfig
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.config.model import ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, embed_sentences, fingerprint
 from elmo_tf.vectors.sentence_vectors import SentenceVectors

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
-from elmo_tf.vectors import journaled_file, vector_file
+from elmo_tf.storage import journaled_file
+from elmo_tf.vectors import vector_file
 from elmo_tf.vectors.vector_file import Progress, VectorFile
 
 SETTINGS = {"layers": "all", "dtype": "float32", "model": "abc"}

@@ -4,7 +4,7 @@ import numpy as np
 
 from comparison import workers
 from comparison.encoders import Encoder, Sentences
-from elmo_tf.encoder import ElmoEncoder
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
 
 

@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from comparison import workers
 from comparison.trainers import Trainer
-from elmo_tf.config import ElmoConfig
-from elmo_tf.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import bilm_tf
+from elmo_tf.model.language_model import ElmoLanguageModel, Negatives, WindowTensors
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import Batch, TrainStep
-from elmo_tf.weights import bilm_tf
 
 
 class ElmoTfTrainer(Trainer):

@@ -1,0 +1,289 @@
+"""Weights in the published format of bilm-tf and AllenNLP, in and out.
+
+Three forms of the same numbers, and what leads from one to the next:
+
+  an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by published name
+  arrays by published name  <-- from_published, to_published -->  arrays by our path
+  arrays by published name  <-- assign_arrays, collect_arrays -->  the variables of an encoder
+
+`table` says which published array holds which of ours; the rest is loops over it, in `mapping`.
+`to_published` and `from_published` only move numbers, so they serve as well for what is kept
+beside each weight, such as an optimizer's sums of squares.
+"""
+
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.errors import InputError, printable
+from elmo_tf.formats import mapping
+from elmo_tf.formats.mapping import Arrays, Entry
+from elmo_tf.storage import hdf5
+from elmo_tf.text.characters import NUM_CHARACTERS
+
+# bilm-tf's published files leave the softmax out; its training graph and ours call it so. With it
+# a file is enough to go on training from, and a reader that wants only the biLM is not disturbed.
+SOFTMAX_NAMES = ("softmax/W", "softmax/b")
+
+_HIGHWAY_NAMES = {  # bilm-tf calls the gate "carry", though the new value is what it lets through
+    "W_carry": "gate_matrix",
+    "b_carry": "gate_bias",
+    "W_transform": "candidate_matrix",
+    "b_transform": "candidate_bias",
+}
+_LSTM_NAME = re.compile(
+    r"RNN_(?P<direction>[01])/RNN"
+    r"(?:/MultiRNNCell/Cell(?P<layer>[0-9]+))?"
+    r"/LSTMCell/(?P<array>W_0|B|W_P_0)"
+)
+_GRAPH_LSTM_NAME = re.compile(
+    r"RNN_(?P<direction>[01])/rnn"
+    r"(?:/multi_rnn_cell/cell_(?P<layer>[0-9]+))?"
+    r"/lstm_cell/(?P<array>kernel|bias|projection/kernel)"
+)
+_GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
+
+
+def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
+    """All published arrays of a model; with `vocabulary_size`, those of its softmax as well."""
+    dim = config.lstm.projection_dim
+    entries = _word_entries(config) if config.word_input else _char_cnn_entries(config)
+    for direction, stack in enumerate(("forward", "backward")):
+        for layer in range(config.lstm.num_layers):
+            entries += _lstm_entries(config, _lstm_name(direction, layer), f"bilm.{stack}_{layer}")
+    if vocabulary_size is not None:
+        kernel_name, bias_name = SOFTMAX_NAMES
+        if not (config.word_input and config.word_input.share_softmax):
+            entries.append(mapping.same(kernel_name, (vocabulary_size, dim), "softmax.kernel"))
+        entries.append(mapping.same(bias_name, (vocabulary_size,), "softmax.bias"))
+    return entries
+
+
+def _word_entries(config: ElmoConfig) -> list[Entry]:
+    shape = (config.word_input.vocabulary_size, config.lstm.projection_dim)
+    return [mapping.same("embedding", shape, "word_embedding.embedding")]
+
+
+def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
+    cnn, dim = config.char_cnn, config.lstm.projection_dim
+    width = cnn.num_filters
+    entries = [
+        mapping.same("char_embed", (NUM_CHARACTERS, cnn.embedding_dim), "char_cnn.embedding")
+    ]
+    for i, (positions, count) in enumerate(cnn.filters):
+        kernel_shape = (positions, cnn.embedding_dim, count)
+        kernel_path = f"char_cnn.convolution_kernel_{i}"
+        entries.append(mapping.with_height_one(f"CNN/W_cnn_{i}", kernel_shape, kernel_path))
+        entries.append(mapping.same(f"CNN/b_cnn_{i}", (count,), f"char_cnn.convolution_bias_{i}"))
+    for i in range(cnn.num_highway_layers):
+        for theirs, ours in _HIGHWAY_NAMES.items():
+            name, path = f"CNN_high_{i}/{theirs}", f"char_cnn.highway_{i}.{ours}"
+            if ours.endswith("matrix"):
+                entries.append(mapping.transposed(name, (width, width), path))
+            else:
+                entries.append(mapping.same(name, (width,), path))
+    if width != dim:
+        entries.append(mapping.same("CNN_proj/W_proj", (width, dim), "char_cnn.projection_kernel"))
+        entries.append(mapping.same("CNN_proj/b_proj", (dim,), "char_cnn.projection_bias"))
+    return entries
+
+
+def _lstm_entries(config: ElmoConfig, name: str, path: str) -> list[Entry]:
+    units, dim = config.lstm.dim, config.lstm.projection_dim
+    # The rows of the input come before those of the state; every layer's input has its output's
+    # width, since word embeddings have it too.
+    kernels = (f"{path}.input_kernel", f"{path}.recurrent_kernel")
+    entries = [
+        mapping.stacked(f"{name}/W_0", (dim, dim), 4 * units, *kernels),
+        mapping.same(f"{name}/B", (4 * units,), f"{path}.bias"),
+    ]
+    if config.lstm.has_projection:
+        entries.append(
+            mapping.transposed(f"{name}/W_P_0", (units, dim), f"{path}.projection_kernel")
+        )
+    return entries
+
+
+def _lstm_name(direction: int | str, layer: int | str) -> str:
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+
+
+def published_name(name: str) -> str:
+    """The published name for any name that bilm-tf gives or gave an array.
+
+    Older files of one-layer models lack "MultiRNNCell/Cell0"; the training graph and its
+    checkpoints have TensorFlow's own names for LSTM weights, after "lm/" and before ":0".
+    """
+    name = name.removeprefix("lm/").removesuffix(":0")
+    if match := _LSTM_NAME.fullmatch(name):
+        array = match["array"]
+    elif match := _GRAPH_LSTM_NAME.fullmatch(name):
+        array = _GRAPH_ARRAYS[match["array"]]
+    else:
+        return name
+    return f"{_lstm_name(match['direction'], match['layer'] or 0)}/{array}"
+
+
+def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every published array of the biLM (without softmax) by its name."""
+    return {entry.name: entry.shape for entry in table(config)}
+
+
+def to_published(
+    config: ElmoConfig, get: Callable[[str], Any], vocabulary_size: int | None = None
+) -> Arrays:
+    """Arrays by published name, made from what `get` returns for each of our paths.
+
+    Args:
+      config: the model's configuration.
+      get: called with a path such as "bilm.forward_0.bias"; returns something NumPy can read.
+      vocabulary_size: if given, `get` also has "softmax.kernel" and "softmax.bias".
+
+    Raises:
+      InputError: paths give nothing (None) or arrays of the wrong shape; the message lists all.
+    """
+    return mapping.to_theirs(table(config, vocabulary_size), get)
+
+
+def from_published(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Arrays by our path, made from arrays by published name; the softmax's too, if there.
+
+    Raises:
+      InputError: the arrays are not those of `config`; the message lists every difference.
+    """
+    return mapping.from_theirs(_table_for(config, arrays), arrays, "weights")
+
+
+def assign_arrays(encoder: Any, arrays: Mapping[str, Any], softmax: Any = None) -> None:
+    """Assigns arrays by published name to the variables of a built encoder: all, or none.
+
+    Beside the arrays it needs memory for a copy of the largest one.
+
+    Args:
+      encoder: has `config`, `bilm`, and `char_cnn` or `word_embedding`.
+      arrays: by published name, in memory or stored (see `open_weights`). Those of a softmax are
+        left aside unless `softmax` is given.
+      softmax: a layer with `kernel` and `bias` to assign as well, if `arrays` has a softmax.
+
+    Raises:
+      InputError: the arrays don't fit the configuration, or the variables don't fit the arrays;
+        the message lists every difference. Or a stored array is damaged; those before it have been
+        assigned then.
+    """
+    if softmax is None:
+        arrays = {name: array for name, array in arrays.items() if name not in SOFTMAX_NAMES}
+    entries = _table_for(encoder.config, arrays)
+    mapping.assign(_finder(encoder, softmax), entries, arrays, "weights")
+
+
+def collect_arrays(encoder: Any, softmax: Any = None) -> Arrays:
+    """The arrays by published name of a built encoder and, if given, its softmax layer.
+
+    Raises:
+      InputError: as `to_published`, for layers that are not built.
+    """
+    size = None if softmax is None else int(softmax.kernel.shape[0])
+    return to_published(encoder.config, _finder(encoder, softmax), size)
+
+
+def _finder(encoder: Any, softmax: Any) -> Callable[[str], Any]:
+    def find(path: str) -> Any:
+        first, *attributes = path.split(".")
+        start = softmax if first == "softmax" else getattr(encoder, first, None)
+        return functools.reduce(lambda item, name: getattr(item, name, None), attributes, start)
+
+    return find
+
+
+class StoredArray:
+    """An array in an open weight file, which NumPy makes a float32 array of, anew each time."""
+
+    def __init__(self, stored: hdf5.Stored, name: str) -> None:
+        self._stored = stored
+        self._name = name
+        self.shape = stored.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return _as_float32(self._stored.read(), self._name)
+
+
+@contextlib.contextmanager
+def open_weights(
+    path: str | os.PathLike, config: ElmoConfig, source: str | None = None
+) -> Iterator[dict[str, StoredArray]]:
+    """As `read_weights`, but yields arrays that are read when NumPy asks for them."""
+    source = str(path) if source is None else source
+    with hdf5.open_datasets(path, source) as found:
+        datasets: dict[str, hdf5.Stored] = {}
+        problems = []
+        for name, dataset in found.items():
+            known_name = published_name(name)
+            if known_name in datasets:
+                problems.append(f"twice, under two names: {known_name}")
+            elif dataset.dtype.kind != "f":
+                problems.append(f"not floating point: {printable(name)} is {dataset.dtype}")
+            datasets[known_name] = dataset
+        entries = _table_for(config, datasets)
+        shapes = {name: dataset.shape for name, dataset in datasets.items()}
+        mapping.require_fit(source, entries, shapes, problems)
+        yield {
+            entry.name: StoredArray(datasets[entry.name], f"{source}: {entry.name}")
+            for entry in entries
+        }
+
+
+def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None = None) -> Arrays:
+    """Reads a published weight file as float32 arrays by published name.
+
+    Names of older files come out in their newer form. Half precision is widened, which is exact;
+    double precision is rounded to the nearest float32. The softmax is read if it is there.
+
+    Args:
+      path: the HDF5 file.
+      config: what the file has to fit.
+      source: what to call the file in errors, if not by its path.
+
+    Raises:
+      InputError: the file is missing, no HDF5 file or damaged; or it does not fit `config`, and
+        the message lists every missing, unexpected, wrongly shaped and wrongly typed array.
+    """
+    with open_weights(path, config, source) as stored:
+        return {name: np.asarray(array) for name, array in stored.items()}
+
+
+def write_weights(
+    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], config: ElmoConfig
+) -> None:
+    """Writes arrays by published name to an HDF5 file, whole or not at all.
+
+    Equal arrays give equal files, byte for byte. The softmax is written if it is among them.
+
+    Raises:
+      InputError: the arrays are not those of `config`; the message lists every difference.
+    """
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
+    mapping.require_fit(f"weights for {path}", _table_for(config, arrays), shapes)
+    hdf5.write_arrays(path, {name: _as_float32(array, name) for name, array in arrays.items()})
+
+
+def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
+    """The table with the softmax if `arrays` has any part of one, of the size that it has."""
+    shapes = [np.shape(arrays[name]) for name in SOFTMAX_NAMES if name in arrays]
+    if not shapes:
+        return table(config)
+    return table(config, next((shape[0] for shape in shapes if shape), 0))
+
+
+def _as_float32(values: Any, name: str) -> np.ndarray:
+    values = np.asarray(values)
+    with np.errstate(over="ignore"):
+        converted = values.astype(np.float32)
+    if values.dtype.itemsize > 4 and np.any(np.isinf(converted) & np.isfinite(values)):
+        raise InputError(f"{name} has values beyond the range of float32, as {values.dtype}")
+    return converted

@@ -1,0 +1,266 @@
+"""`ElmoEmbedding`: ELMo as a layer of a Keras model, from strings to vectors a task can train."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.config import checks
+from elmo_tf.layers.elmo_mix import ElmoMix, Numbers
+from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.model.inputs.arguments import as_tensor
+from elmo_tf.model.token_mask import TokenMask, mask_of, tokens_and_lengths
+from elmo_tf.model.traced_functions import Traces
+
+# A Python list, a NumPy array or a tensor.
+ArrayLike = Any
+Shape = Sequence[int | None]
+
+TRAINABLE = ("mix", "all", "none")
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ElmoEmbedding(keras.layers.Layer):
+    """ELMo vectors of text, tokens or character ids, for Functional, Sequential or other models.
+
+    One pass through the biLM gives `num_mixes` weighted averages of its layers, which is what the
+    paper adds to the input and to the output of a task model's encoder. The biLM stays as it is by
+    default, and backpropagation stops above it; the averages are trained with the task.
+
+    The biLM computes in the precision of `encoder` (float32, unless it was made otherwise), the
+    averages in float32; only results are cast to this layer's precision policy.
+
+    Args:
+      encoder: the `ElmoEncoder` to use. It is shared, not copied, and its weights become trainable
+        or not as `trainable` says. Learned mixes start from its own mix.
+      num_mixes, mix_weights, do_layer_norm, use_top_only, l2_coefficient, dropout, seed: as for
+        `ElmoMix`. The paper uses dropout of 0.5 and l2_coefficient from 0.001 to 1.
+      keep_boundaries: whether `<S>` and `</S>` have vectors too: each row of n tokens comes out as
+        n + 2. A row without tokens, padding or not, then is these two.
+      trainable: "mix": the learned mixes (weights and gamma) are trained; "all": the biLM and its
+        character CNN as well; "none": nothing. True stands for "mix", False for "none". The
+        attribute may be set to each of these later, before `compile`; set to True, it goes back to
+        what it was before False. It reads as True or False; see `trained_parts`.
+
+    Call arguments:
+      inputs: one of
+        string `[batch]`: raw text, split at runs of ASCII white space;
+        string `[batch, time]`: tokens, with `""` after the last one of a row. A `""` before that is
+          a token without characters and has a vector;
+        integers `[batch, time, max_characters]`: see `elmo_tf.batch_to_ids`; rows of zeros after
+          the last token are padding. With word input `[batch, time]`; see `ElmoEncoder`.
+        Lists and NumPy arrays of `str` or `bytes` serve too, lists of tokens of any lengths.
+      training: whether dropout is on. With trainable="all", the encoder's own dropout too.
+
+    Returns:
+      `[batch, time, 2 * projection_dim]`, zero at padding; a list of them if num_mixes > 1. Each
+      carries a Keras mask, which later layers (LSTM, GlobalAveragePooling1D ...) heed.
+
+    Example:
+      >>> elmo = ElmoEmbedding.from_model("elmo.zip", num_mixes=2, dropout=0.5)
+      >>> tokens = keras.Input([None], dtype="string")
+      >>> at_input, at_output = elmo(tokens)
+      >>> hidden = keras.layers.LSTM(64, return_sequences=True)(at_input)
+      >>> tags = keras.layers.Dense(9)(keras.layers.Concatenate()([hidden, at_output]))
+      >>> model = keras.Model(tokens, tags)
+
+    Reference:
+      Peters et al. 2018, sections 3.2 and 3.3, https://arxiv.org/abs/1802.05365.
+    """
+
+    def __init__(
+        self,
+        encoder: ElmoEncoder,
+        num_mixes: int = 1,
+        mix_weights: Numbers | Sequence[Numbers | None] | None = None,
+        do_layer_norm: bool = False,
+        use_top_only: bool = False,
+        l2_coefficient: float = 0.0,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        keep_boundaries: bool = False,
+        trainable: str | bool = "mix",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(encoder, ElmoEncoder):
+            what = "an ElmoEncoder (for files there are from_model and from_weights)"
+            raise checks.refusal("ElmoEmbedding: encoder", what, encoder)
+        self.encoder = encoder
+        self.keep_boundaries = checks.boolean(keep_boundaries, "ElmoEmbedding: keep_boundaries")
+        self.mix = ElmoMix(
+            encoder.config.lstm.num_layers + 1,
+            num_mixes,
+            mix_weights=mix_weights,
+            do_layer_norm=do_layer_norm,
+            use_top_only=use_top_only,
+            l2_coefficient=l2_coefficient,
+            dropout=dropout,
+            seed=seed,
+            name="mix",
+            dtype=self.dtype_policy,
+        )
+        self.token_mask = TokenMask(keep_boundaries, name=f"{self.name}_mask")
+        self._start_mixes()
+        self._trained_parts = "mix"
+        self._set_trainable(trainable)
+        self._traces = Traces()
+        self.supports_jit = False  # XLA has no strings; Keras's "auto" heeds this
+        # Keras would refuse lists of strings, and cast integers.
+        self._allow_non_tensor_positional_args = True
+        self._convert_input_args = False
+        self.build()
+
+    @classmethod
+    def from_model(cls, path: str | os.PathLike, **kwargs: Any) -> "ElmoEmbedding":
+        """A layer with the weights of any kind of model, with its trained mix if it has one.
+
+        Args:
+          path: "options.json,weights.hdf5", a directory or zip that holds them, a training
+            directory, or a SavedModel of ours.
+          **kwargs: given to the constructor.
+
+        Raises:
+          InputError: there is no such model, or it is damaged.
+        """
+        from elmo_tf.model.loading import load_encoder
+
+        return cls(load_encoder(path, dtype="float32"), **kwargs)
+
+    @classmethod
+    def from_weights(cls, options_file: str, weights_file: str, **kwargs: Any) -> "ElmoEmbedding":
+        """A layer with published weights; see `ElmoEncoder.from_weights`."""
+        encoder = ElmoEncoder.from_weights(options_file, weights_file, dtype="float32")
+        return cls(encoder, **kwargs)
+
+    def _start_mixes(self) -> None:
+        start = self.encoder.scalar_mix
+        for mix, fixed in zip(self.mix.mixes, self.mix.fixed_weights, strict=True):
+            if fixed is None:
+                mix.gamma.assign(start.gamma)
+                if mix.layer_weights is not None:
+                    mix.layer_weights.assign(start.layer_weights)
+
+    @property
+    def trained_parts(self) -> str:
+        """What is trained: "mix", "all" or "none"."""
+        return self._trained_parts if self._trainable else "none"
+
+    @property
+    def trainable(self) -> bool:
+        """Whether anything here is trained; settable, to "mix", "all", "none", True or False."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: str | bool) -> None:
+        self._set_trainable(value)
+
+    def _set_trainable(self, value: str | bool) -> None:
+        if not isinstance(value, bool):
+            value = checks.one_of(*TRAINABLE)(value, "ElmoEmbedding: trainable")
+        self._trainable = value not in (False, "none")
+        if value in ("mix", "all"):
+            self._trained_parts = value
+        self.mix.trainable = self._trainable
+        self.encoder.trainable = self.trained_parts == "all"
+        # Assigned what it is already, an attribute of Keras is not set, and neither are those
+        # further down; so each variable is told.
+        for variable in self.encoder.variables:
+            variable.trainable = self.encoder.trainable
+        for variable in self.encoder.scalar_mix.variables:  # not used here
+            variable.trainable = False
+
+    def build(self, inputs_shape: Any = None) -> None:
+        # The encoder and the mixes built themselves, so that weights load before any call.
+        pass
+
+    def call(self, inputs: ArrayLike, training: bool | None = None) -> tf.Tensor | list[tf.Tensor]:
+        inputs = as_tensor(inputs)
+        self._check_inputs(inputs)
+        fine_tunes = self.trained_parts == "all"
+        # The first two tell apart the traces, of which each has one type and rank of inputs.
+        options = (inputs.dtype, inputs.shape.rank, fine_tunes, bool(training) and fine_tunes)
+        layers, mask = self._traces.run(self._layers_and_mask, [inputs], None, *options)
+        for layer in layers:
+            layer.set_shape(self._output_shape(inputs.shape))
+        return self.mix(layers, mask=mask, training=training)
+
+    def _layers_and_mask(
+        self,
+        inputs: tf.Tensor,
+        _: None,
+        dtype: tf.DType,
+        rank: int,
+        fine_tunes: bool,
+        training: bool,
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
+        tokens, lengths = tokens_and_lengths(inputs)
+        embed = self.encoder.embed_tokens if dtype == tf.string else self.encoder.embed_ids
+        embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
+        layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
+        layers = [tf.concat([embeddings, embeddings], axis=-1), *layers]
+        if not fine_tunes:
+            layers = [tf.stop_gradient(layer) for layer in layers]
+        if not self.keep_boundaries:
+            layers = [layer[:, 1:-1] for layer in layers]
+        return layers, mask_of(tokens, lengths, self.keep_boundaries)
+
+    def _check_inputs(self, inputs: Any, error: type[Exception] = ValueError) -> None:
+        of_token = self.encoder.token_ids.shape
+        dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
+        is_right = dtype == "string" and len(shape) in (1, 2)
+        is_right |= dtype.startswith(("int", "uint")) and (len(shape), shape[2:]) == (
+            2 + len(of_token),
+            of_token,
+        )
+        if not is_right:
+            width = "".join(f", {size}" for size in of_token)
+            raise error(
+                "ElmoEmbedding: inputs must be strings [batch] (text) or [batch, time] (tokens), "
+                f"or integers [batch, time{width}] (ids of {'characters' if width else 'words'}); "
+                f"got {dtype} of shape {shape}"
+            )
+
+    def _output_shape(self, shape: Shape) -> tuple[int | None, ...]:
+        time = shape[1] if len(shape) > 1 else None
+        if time is not None and self.keep_boundaries:
+            time += 2
+        return (shape[0], time, 2 * self.encoder.config.lstm.projection_dim)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Any:
+        shape = self._output_shape(inputs_shape)
+        return [shape] * self.mix.num_mixes if self.mix.num_mixes > 1 else shape
+
+    def compute_output_spec(self, inputs: keras.KerasTensor, training: bool | None = None) -> Any:
+        # A Sequential model without keras.Input guesses that its inputs are floats; told so, it
+        # goes without a graph and asks again when it has seen them.
+        is_guess = keras.backend.is_float_dtype(inputs.dtype)
+        self._check_inputs(inputs, NotImplementedError if is_guess else ValueError)
+        return super().compute_output_spec(inputs, training=training)
+
+    def compute_mask(self, inputs: ArrayLike, previous_mask: Any = None) -> Any:
+        mask = self.token_mask(inputs)
+        return [mask] * self.mix.num_mixes if self.mix.num_mixes > 1 else mask
+
+    def get_config(self) -> dict[str, Any]:
+        encoder = keras.saving.serialize_keras_object(self.encoder)
+        # Keras's own mark of shared objects comes too late for those within a layer's config. By it
+        # two layers of one saved model that share an encoder share it again when loaded.
+        encoder["shared_object_id"] = id(self.encoder)
+        mix = self.mix.get_config()
+        names = ("num_mixes", "mix_weights", "do_layer_norm", "use_top_only", "l2_coefficient")
+        return {
+            **super().get_config(),
+            "encoder": encoder,
+            **{name: mix[name] for name in (*names, "dropout", "seed")},
+            "keep_boundaries": self.keep_boundaries,
+            "trainable": self.trained_parts,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ElmoEmbedding":
+        encoder = keras.saving.deserialize_keras_object(config["encoder"])
+        return cls(**{**config, "encoder": encoder})

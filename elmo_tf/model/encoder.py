@@ -1,0 +1,391 @@
+"""`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.layers.bilm import BiLm, BiLmState
+from elmo_tf.layers.char_cnn import CharCnn
+from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.word_embedding import WordEmbedding
+from elmo_tf.model.inputs import boundaries
+from elmo_tf.model.inputs.arguments import as_tensor
+from elmo_tf.model.inputs.token_ids import CharacterIds, WordIds
+from elmo_tf.model.traced_functions import Traces
+from elmo_tf.text import characters
+from elmo_tf.text.tokens import split_and_pad
+from elmo_tf.text.vocabulary import Vocabulary
+
+Outputs = dict[str, tf.Tensor]
+State = BiLmState | None
+# A Python list, a NumPy array or a tensor.
+ArrayLike = Any
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ElmoEncoder(keras.layers.Layer):
+    """A character CNN, a bidirectional language model and a scalar mix over their layers.
+
+    A model with word input has a table of word vectors in the place of the character CNN. What is
+    said of character ids below is said of word ids there, int32 `[batch, max_tokens]`: the number
+    of a word's line in the vocabulary, from 1 on, and 0 for padding (see `token_ids.batch`).
+
+    An encoder is pure: it keeps no state between calls, and the same input gives the same bits.
+    Called from Python, each of its ways in is traced once, for every batch size and length.
+
+    Args:
+      config: the shapes and options of the model; see `elmo_tf.config.model.ElmoConfig`.
+      dropout: share of LSTM inputs and outputs set to zero in training.
+      seed: integer that fixes the initial weights, or None.
+      vocabulary: the words of a model with word input, or a list of them. Other models need none,
+        and leave it aside.
+
+    Attributes:
+      token_ids: from tokens to the ids of `token_layer`; see `elmo_tf.model.inputs.token_ids`.
+      token_layer: `char_cnn` or `word_embedding`, whichever the model has.
+
+    Call arguments:
+      inputs: string `[batch]` (raw text, split at ASCII white space), string
+        `[batch, max_tokens]` (needs `sequence_len`), or int32
+        `[batch, max_tokens, max_characters]` (see `elmo_tf.batch_to_ids`).
+      sequence_len: int32 `[batch]`, how many tokens of each row are real. It alone decides what is
+        padding: `""` inside it is a token. For character ids it may be left out: rows of zeros at
+        the end are padding then.
+      initial_state: `BiLmState` to start from, for instance one that an earlier call returned.
+      return_state: whether to return the state after each row's last token as well.
+
+    Returns:
+      A dict, all float32 and zero at padding, with P = `config.lstm.projection_dim`:
+
+        word_emb         `[batch, max_tokens, P]`      of the word alone, without context
+        lstm_outputs1..n `[batch, max_tokens, 2 * P]`  layer by layer, forward half first
+        elmo             `[batch, max_tokens, 2 * P]`  scalar mix of all layers (word_emb doubled)
+        default          `[batch, 2 * P]`              mean of elmo over the real tokens
+        sequence_len     int32 `[batch]`
+
+      With `return_state`: that dict and a `BiLmState`.
+
+    Example:
+      >>> encoder = ElmoEncoder.from_weights("options.json", "weights.hdf5")
+      >>> encoder(["The cat sat on the mat .", "one"])["elmo"]      # [2, 7, 2 * P]
+      >>> encoder([["The", "cat"], ["one", ""]], sequence_len=[2, 1])["default"]
+
+    Reference:
+      Peters et al. 2018, "Deep contextualized word representations",
+      https://arxiv.org/abs/1802.05365.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig | dict,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        vocabulary: Vocabulary | Sequence[str | bytes] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
+        self.dropout = dropout
+        self.seed = seed
+        self.vocabulary: Vocabulary | None = None
+        if self.config.word_input is None:
+            self._read_characters()
+        else:
+            self._read_words(vocabulary)
+        lstm = self.config.lstm
+        self.bilm = BiLm(
+            num_layers=lstm.num_layers,
+            units=lstm.dim,
+            projection_dim=lstm.projection_dim,
+            use_skip_connections=lstm.use_skip_connections,
+            cell_clip=lstm.cell_clip,
+            projection_clip=lstm.projection_clip,
+            dropout=dropout,
+            seed=derive_seed(seed, "bilm"),
+            name="bilm",
+            dtype=self.dtype_policy,
+        )
+        self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix", dtype="float32")
+        self._traces = Traces()
+        # Keras would refuse lists of strings, and cast integers to the layer's own type.
+        self._allow_non_tensor_positional_args = True
+        self._convert_input_args = False
+        self.build()
+
+    def _read_characters(self) -> None:
+        char_cnn = self.config.char_cnn
+        self.token_ids = CharacterIds(char_cnn.max_characters_per_token)
+        self.char_cnn = CharCnn(
+            embedding_dim=char_cnn.embedding_dim,
+            filters=char_cnn.filters,
+            num_highway_layers=char_cnn.num_highway_layers,
+            projection_dim=self.config.lstm.projection_dim,
+            activation=char_cnn.activation,
+            num_characters=characters.NUM_CHARACTERS,
+            filler_id=characters.FILLER,
+            seed=derive_seed(self.seed, "char_cnn"),
+            name="char_cnn",
+            dtype=self.dtype_policy,
+        )
+
+    def _read_words(self, vocabulary: Vocabulary | Sequence[str | bytes] | None) -> None:
+        if vocabulary is None:
+            raise ValueError("ElmoEncoder: a model with word input needs its vocabulary, got None")
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary([characters.token_bytes(word) for word in vocabulary])
+        self.vocabulary = vocabulary
+        self.config = self.config.with_vocabulary_size(len(vocabulary))
+        self.token_ids = WordIds(vocabulary)
+        self.word_embedding = WordEmbedding(
+            len(vocabulary),
+            self.config.lstm.projection_dim,
+            seed=derive_seed(self.seed, "word_embedding"),
+            name="word_embedding",
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, inputs_shape: Any = None) -> None:
+        # All shapes follow from the configuration, so weights exist, and load, before any call.
+        lstm = self.config.lstm
+        with tf.init_scope():
+            self.token_layer.build((None, *self.token_ids.shape))
+            self.bilm.build((None, None, lstm.projection_dim))
+            self.scalar_mix.build([(None, None, 2 * lstm.projection_dim)] * (lstm.num_layers + 1))
+
+    @property
+    def token_layer(self) -> CharCnn | WordEmbedding:
+        """The lowest layer, from the ids of tokens to their vectors."""
+        return self.char_cnn if self.vocabulary is None else self.word_embedding
+
+    @classmethod
+    def from_weights(
+        cls,
+        options_file: str,
+        weights_file: str,
+        vocabulary_file: str | None = None,
+        **kwargs: Any,
+    ) -> "ElmoEncoder":
+        """An encoder with published weights.
+
+        Args:
+          options_file: `options.json` of bilm-tf or AllenNLP.
+          weights_file: the HDF5 file that belongs to it.
+          vocabulary_file: the words of a model with word input; others need none.
+          **kwargs: given to the constructor.
+
+        Raises:
+          InputError: a file is missing, is not what its name says, or does not fit the other one.
+        """
+        from elmo_tf.formats import locate
+        from elmo_tf.model import loading
+
+        found = locate.resolve_model(options_file, weights_file, vocabulary_file)
+        return loading.load_published(functools.partial(cls, **kwargs), found)
+
+    def call(
+        self,
+        inputs: ArrayLike,
+        sequence_len: ArrayLike = None,
+        initial_state: State = None,
+        return_state: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
+        inputs = as_tensor(inputs)
+        if inputs.dtype == tf.string:
+            if inputs.shape.rank == 1:
+                if sequence_len is not None:
+                    raise ValueError(
+                        "ElmoEncoder: sequence_len goes with tokens, not with raw text"
+                    )
+                return self.encode_text(inputs, initial_state, return_state)
+            if inputs.shape.rank == 2:
+                if sequence_len is None:
+                    raise ValueError("ElmoEncoder: tokens [batch, max_tokens] need sequence_len")
+                return self.encode_tokens(inputs, sequence_len, initial_state, return_state)
+        elif inputs.dtype.is_integer and inputs.shape.rank == 2 + len(self.token_ids.shape):
+            return self.encode_ids(inputs, sequence_len, initial_state, return_state)
+        raise ValueError(
+            "ElmoEncoder: inputs must be strings [batch] or [batch, max_tokens], or integers "
+            f"{self._shape_of_ids}; got {inputs.dtype.name} of shape {inputs.shape}"
+        )
+
+    @property
+    def _shape_of_ids(self) -> str:
+        return f"[{', '.join(map(str, ['batch', 'max_tokens', *self.token_ids.shape]))}]"
+
+    def encode_text(
+        self, text: ArrayLike, initial_state: State = None, return_state: bool = False
+    ) -> Outputs | tuple[Outputs, BiLmState]:
+        """As the call, for raw text: string `[batch]`."""
+        return self._traces.run(self._text, [as_tensor(text)], initial_state, return_state)
+
+    def encode_tokens(
+        self,
+        tokens: ArrayLike,
+        sequence_len: ArrayLike,
+        initial_state: State = None,
+        return_state: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
+        """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
+        inputs = [as_tensor(tokens), boundaries.as_lengths(sequence_len)]
+        return self._traces.run(self._tokens, inputs, initial_state, return_state)
+
+    def encode_ids(
+        self,
+        token_ids: ArrayLike,
+        sequence_len: ArrayLike = None,
+        initial_state: State = None,
+        return_state: bool = False,
+        dense: bool = False,
+    ) -> Outputs | tuple[Outputs, BiLmState]:
+        """As the call, for character ids: int32 `[batch, max_tokens, max_characters]`.
+
+        Uses no string operation; with `dense`, no shape that depends on values either, so that
+        converters and accelerators can take it. On a CPU `dense` is slower.
+        """
+        token_ids = as_tensor(token_ids)
+        if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
+            raise ValueError(
+                f"ElmoEncoder: ids must be {self._shape_of_ids} for this model, got shape "
+                f"{token_ids.shape}"
+            )
+        if sequence_len is None:
+            sequence_len = boundaries.lengths_of_ids(token_ids)
+        inputs = [token_ids, boundaries.as_lengths(sequence_len)]
+        return self._traces.run(self._ids, inputs, initial_state, return_state, dense)
+
+    def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
+        return self._tokens(*split_and_pad(text), initial_state, return_state)
+
+    def _tokens(
+        self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
+    ) -> Any:
+        lengths = boundaries.checked_lengths(lengths, tokens)
+        return self._encode(
+            self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
+        )
+
+    def _ids(
+        self,
+        token_ids: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State,
+        return_state: bool,
+        dense: bool,
+    ) -> Any:
+        lengths = boundaries.checked_lengths(lengths, token_ids)
+        embeddings = self.embed_ids(token_ids, lengths, dense)
+        return self._encode(embeddings, lengths, initial_state, return_state, dense)
+
+    def embed_tokens(
+        self,
+        tokens: tf.Tensor,
+        lengths: tf.Tensor,
+        embed_words: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    ) -> tf.Tensor:
+        """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, garbage past the length.
+
+        Each distinct word of the batch is embedded once (performance.md, point 3), by
+        `embed_words` or what is given in its place.
+        """
+        bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
+        distinct, index = tf.unique(tf.reshape(bounded, [-1]))
+        embeddings = (embed_words or self.embed_words)(distinct)  # [words, P]
+        return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
+
+    def embed_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Word embeddings without boundaries: string `[words]` to `[words, P]`."""
+        return self.token_layer(self.token_ids(words))
+
+    def embed_ids(self, token_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False) -> tf.Tensor:
+        """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
+        bounded = boundaries.add_boundary_ids(token_ids, lengths, self.token_ids.boundaries)
+        return self.token_layer(bounded, dense=dense)
+
+    def _encode(
+        self,
+        embeddings: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State,
+        return_state: bool,
+        dense: bool = False,
+    ) -> Any:
+        layers, state = self.compute_layers(
+            embeddings, lengths, initial_state, return_state, dense=dense
+        )
+        outputs = self.mix_layers(layers, lengths)
+        return (outputs, state) if return_state else outputs
+
+    def compute_layers(
+        self,
+        embeddings: tf.Tensor,
+        lengths: tf.Tensor,
+        initial_state: State = None,
+        return_state: bool = False,
+        training: bool = False,
+        dense: bool = False,
+    ) -> tuple[list[tf.Tensor], State]:
+        """Everything between the words and the mix.
+
+        Args:
+          embeddings: `[batch, max_tokens + 2, P]`, both boundaries of each row among them.
+          lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
+          initial_state: state to start from, or None for zeros.
+          return_state: whether the state after each row's last token is wanted.
+          training: whether dropout is on, and activations are kept for a cheaper gradient.
+          dense: whether rows are computed to the end of the longest one; see `encode_ids`.
+
+        Returns:
+          The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
+          2 * P]` in one list, without boundaries, float32, zero at padding; and the state or None.
+        """
+        layers = self.bilm(
+            embeddings,
+            lengths=lengths + 2,
+            initial_state=initial_state,
+            return_state=return_state,
+            training=training,
+            dense=dense,
+        )
+        layers, state = layers if return_state else (layers, None)
+        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)
+        # Not [..., tf.newaxis], which the converter to LiteRT knows for numbers only.
+        is_real = tf.expand_dims(is_real, -1)
+
+        def real(values: tf.Tensor) -> tf.Tensor:  # boundaries taken off, zeros at padding
+            return tf.where(is_real, tf.cast(values[:, 1:-1], tf.float32), 0.0)
+
+        return [real(embeddings), *map(real, layers)], state
+
+    def mix_layers(self, layers: Sequence[tf.Tensor], lengths: tf.Tensor) -> Outputs:
+        """The outputs by name, from the layers that `compute_layers` gives."""
+        word_embeddings, *lstm_layers = layers
+        doubled = tf.concat([word_embeddings, word_embeddings], axis=-1)
+        is_real = tf.sequence_mask(lengths, tf.shape(doubled)[1])  # [batch, max_tokens]
+        elmo = self.scalar_mix([doubled, *lstm_layers], mask=is_real)
+        count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)
+        return {
+            "word_emb": word_embeddings,
+            **{f"lstm_outputs{n}": layer for n, layer in enumerate(lstm_layers, start=1)},
+            "elmo": elmo,
+            "default": tf.reduce_sum(elmo, axis=1) / count[:, tf.newaxis],
+            "sequence_len": lengths,
+        }
+
+    def zero_state(self, batch: int) -> BiLmState:
+        """The state before any text, for `batch` rows."""
+        return self.bilm.zero_state(batch)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "config": self.config.to_options(),
+            "dropout": self.dropout,
+            "seed": self.seed,
+            "vocabulary": self.vocabulary
+            and [word.decode("utf-8") for word in self.vocabulary.words],
+        }

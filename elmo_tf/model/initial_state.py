@@ -1,0 +1,101 @@
+"""The state of a language model where sentences end, which may suit their beginnings too.
+
+A model is trained on running text, where a sentence starts from the state that the one before it
+left. In use sentences come alone, and start from zeros. The mean of the states at the ends of many
+sentences lies between: no sentence depends on another one, and none starts from a state that
+training never saw.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.errors import InputError
+from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.model.inputs.arguments import as_tensor
+from elmo_tf.text.batches import batches_by_tokens
+
+_BATCH_TOKENS = 2048
+
+
+class StartState(NamedTuple):
+    """A state to start sentences from.
+
+    Attributes:
+      state: one row, `[1, projection_dim]` and `[1, units]` for each layer.
+      num_sentences: that it is the mean of.
+    """
+
+    state: BiLmState
+    num_sentences: int
+
+
+def mean_end_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> StartState:
+    """The mean state at the ends of sentences, each of them read from the zero state.
+
+    A sentence ends where training goes on to the next one: after its last token, before `</S>`;
+    in the backward direction after its first token, before `<S>`.
+
+    Memory is bounded by the longest sentence, and the same for a text of any length.
+
+    Args:
+      encoder: with its weights.
+      sentences: lists of tokens; those without tokens don't count.
+
+    Raises:
+      InputError: there is no sentence with a token, or a state is not finite.
+    """
+    zeros = encoder.zero_state(1)
+    totals = [np.zeros(like.shape[1]) for like in tf.nest.flatten(zeros)]
+    num_sentences = 0
+    for sums, count in _sums_of_end_states(encoder, sentences):
+        for total, part in zip(totals, sums, strict=True):
+            total += part
+        num_sentences += count
+    if not num_sentences:
+        raise InputError("--initial_state_files: no sentence in the text")
+    if not all(np.isfinite(total).all() for total in totals):
+        raise InputError("the model's states are not finite; its weights are of no use")
+    means = [
+        tf.cast(total[np.newaxis] / num_sentences, like.dtype)
+        for total, like in zip(totals, tf.nest.flatten(zeros), strict=True)
+    ]
+    return StartState(tf.nest.pack_sequence_as(zeros, means), num_sentences)
+
+
+def repeat_state(state: BiLmState, batch: int | tf.Tensor) -> BiLmState:
+    """A state of one row, for `batch` rows."""
+    return tf.nest.map_structure(
+        lambda values: tf.broadcast_to(values, [batch, values.shape[1]]), state
+    )
+
+
+def _sums_of_end_states(
+    encoder: ElmoEncoder, sentences: Iterable[list[bytes]]
+) -> Iterator[tuple[list[np.ndarray], int]]:
+    """For some sentences at a time the sums over them, float64, and their number."""
+
+    def sums(tokens: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
+        states = tf.nest.flatten(_end_states(encoder, tokens, lengths))
+        return [tf.reduce_sum(tf.cast(state, tf.float64), axis=0) for state in states]
+
+    signature = [tf.TensorSpec([None, None], tf.string), tf.TensorSpec([None], tf.int32)]
+    traced = tf.function(sums, input_signature=signature, autograph=False)
+    for batch in batches_by_tokens(filter(None, sentences), _BATCH_TOKENS):
+        lengths = [len(sentence) for sentence in batch]
+        parts = traced(as_tensor(batch), tf.constant(lengths, tf.int32))
+        yield [part.numpy() for part in parts], len(batch)
+
+
+def _end_states(encoder: ElmoEncoder, tokens: tf.Tensor, lengths: tf.Tensor) -> BiLmState:
+    """The state of each row, `[batch, ...]`, after all but the last boundary of each direction."""
+    embeddings = encoder.embed_tokens(tokens, lengths)  # [batch, max_tokens + 2, P]
+    backward = tf.reverse_sequence(embeddings, lengths + 2, seq_axis=1)
+    run = encoder.bilm.run_direction
+    return BiLmState(
+        forward=run("forward", embeddings, lengths=lengths + 1)[1],
+        backward=run("backward", backward, lengths=lengths + 1)[1],
+    )

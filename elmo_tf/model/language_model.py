@@ -1,0 +1,190 @@
+"""The bidirectional language model that training and evaluation run: encoder plus softmax."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
+from elmo_tf.layers.dropout import RowsSeed, seeded_dropout
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.layers.shared_softmax import SharedSoftmax
+from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.text.vocabulary import Vocabulary
+
+_RESTART_SALT = 1_000_003  # not that of any layer's dropout
+
+
+class WindowTensors(NamedTuple):
+    """One window of the streams in both directions, as tensors.
+
+    Attributes:
+      token_ids: int32 `[tokens, max_characters]`, the window's distinct tokens, as the encoder's
+        `token_ids` makes them; with word input `[tokens]`.
+      token_index: int32 `[2, batch, steps]`, rows of `token_ids`; forward, then backward.
+      targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
+      lengths: int32 `[batch]`, real steps of each row; the rest is padding.
+    """
+
+    token_ids: tf.Tensor
+    token_index: tf.Tensor
+    targets: tf.Tensor
+    lengths: tf.Tensor
+
+
+class Negatives(NamedTuple):
+    """Classes drawn for a sampled softmax; see `elmo_tf.training.negatives`.
+
+    Attributes:
+      ids: int32 `[num_samples]`, distinct.
+      num_tries: scalar, how many draws it took to find that many distinct ones.
+    """
+
+    ids: tf.Tensor
+    num_tries: tf.Tensor
+
+
+class ElmoLanguageModel(keras.layers.Layer):
+    """Predicts the next token of each direction from that direction's last LSTM layer.
+
+    Both directions share the character CNN and the softmax, as in bilm-tf; only the LSTMs are
+    their own. With word input the softmax may share the table of word vectors.
+
+    Args:
+      config: the encoder's configuration.
+      vocabulary_size: number of target classes.
+      dropout: share of LSTM inputs and outputs set to zero in training.
+      seed: integer that fixes the initial weights, or None.
+      precision: a dtype policy of Keras for the encoder. With "mixed_float16" or "mixed_bfloat16"
+        the products of its layers are in half precision; weights, states, softmax and losses are
+        float32 as ever.
+      vocabulary: the words, for a model with word input; see `ElmoEncoder`.
+      restart_share: share of rows that in training start a window from zeros and do not go on.
+
+    Reference:
+      Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
+    """
+
+    def __init__(
+        self,
+        config: ElmoConfig,
+        vocabulary_size: int,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        precision: str = "float32",
+        vocabulary: Vocabulary | None = None,
+        restart_share: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._restart_share = restart_share
+        self.encoder = ElmoEncoder(
+            config,
+            dropout=dropout,
+            seed=seed,
+            vocabulary=vocabulary,
+            name="encoder",
+            dtype=precision,
+        )
+        if config.word_input and config.word_input.share_softmax:
+            self.softmax = SharedSoftmax(self.encoder.word_embedding, name="softmax")
+        else:
+            self.softmax = SampledSoftmax(
+                vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
+            )
+        self.softmax.build((None, config.lstm.projection_dim))
+        self.built = True
+
+    @property
+    def language_model_variables(self) -> list[keras.Variable]:
+        """What a language model trains: all but the scalar mix, which a task trains."""
+        encoder = self.encoder
+        layers = (encoder.token_layer, encoder.bilm, self.softmax)
+        return [variable for layer in layers for variable in layer.trainable_variables]
+
+    def call(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        negatives: Negatives | None = None,
+        training: bool = False,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        """Losses of one window and the state after it.
+
+        Args:
+          window: the tokens to read and those to predict.
+          state: the state each row starts from.
+          negatives: classes for the sampled softmax; None means the full softmax.
+          training: whether dropout is on.
+          dropout_seed: int32 `[2]`, or `RowsSeed`; needed where dropout is on.
+
+        Returns:
+          Negative log-likelihood in nats of each target, float32 `[2, batch, steps]`, zero past a
+          row's length; and the state after each row's last real step.
+        """
+        flat, state = self._flat_outputs(window, state, training, dropout_seed)
+        sampled = () if negatives is None else (negatives.ids, negatives.num_tries)
+        losses = self.softmax(flat, tf.reshape(window.targets, [-1]), *sampled)
+        return _real_losses(losses, window), state
+
+    def window_outputs(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        training: bool = False,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
+        # float32 again, since the gradient sums over all places of a token.
+        embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
+        # Training windows are full, and then the cheaper gradient without lengths serves.
+        lengths = None if training else window.lengths
+        if training and self._restart_share:
+            state = _restart_rows(state, self._restart_share, dropout_seed)
+        last_layers, states = [], {}
+        for way, direction in enumerate(DIRECTIONS):
+            layers, states[direction] = self.encoder.bilm.run_direction(
+                direction,
+                tf.gather(embeddings, window.token_index[way]),  # [batch, steps, P]
+                getattr(state, direction),
+                lengths=lengths,
+                training=training,
+                dropout_seed=dropout_seed,
+            )
+            last_layers.append(layers[-1])
+        return tf.stack(last_layers), BiLmState(**states)
+
+    def _flat_outputs(
+        self,
+        window: WindowTensors,
+        state: BiLmState,
+        training: bool = False,
+        dropout_seed: tf.Tensor | RowsSeed | None = None,
+    ) -> tuple[tf.Tensor, BiLmState]:
+        outputs, state = self.window_outputs(window, state, training, dropout_seed)
+        return tf.reshape(outputs, [-1, outputs.shape[-1]]), state  # [2 * batch * steps, P]
+
+    def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
+        """The state before any text, for `batch` rows."""
+        return self.encoder.bilm.zero_state(batch)
+
+
+def _restart_rows(state: BiLmState, share: float, seed: tf.Tensor | RowsSeed) -> BiLmState:
+    """Sets some rows of a state to zero, the same ones in all layers of both directions.
+
+    Sentences that are read by themselves start from zeros. A model that only ever goes on from
+    another sentence may come to depend on that, and then reads one by itself badly.
+    """
+    rows = tf.shape(tf.nest.flatten(state)[0])[0]
+    goes_on = seeded_dropout(tf.ones([rows, 1]), share, seed, _RESTART_SALT) > 0
+    return tf.nest.map_structure(lambda values: tf.where(goes_on, values, 0), state)
+
+
+def _real_losses(losses: tf.Tensor, window: WindowTensors) -> tf.Tensor:
+    """`[2 * batch * steps]` to `[2, batch, steps]`, zero past the length of each row."""
+    shape = tf.shape(window.targets)
+    is_real = tf.sequence_mask(window.lengths, shape[2])[tf.newaxis]
+    return tf.where(is_real, tf.reshape(losses, shape), 0.0)

@@ -1,0 +1,176 @@
+"""The most probable words at each place of a sentence, by both directions of the model at once.
+
+    score(w) = log p_forward(w | the tokens before) + log p_backward(w | the tokens after)
+
+Each p is that direction's full softmax, normalized over the whole vocabulary, `<S>`, `</S>` and
+`<UNK>` included. The sum is not normalized again: it ranks words at one place, and its exponential
+is no probability. How frequent a word is in general counts twice in it, once for each direction.
+The special tokens are no words and are never among those found; the token that stands there is.
+
+The directions meet a place at different times, the forward one after the tokens before it, the
+backward one after those behind it. A sentence that fits a window is read once. For a longer
+one the backward direction first runs to the beginning and leaves its state at each window; then
+both go over the windows from the first to the last. That direction runs twice, and all that grows
+with the sentence is those states and what is found.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.config import checks
+from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.model.language_model import ElmoLanguageModel, WindowTensors
+from elmo_tf.scoring.evaluation import WindowScorer, spell_window, window_signature
+from elmo_tf.text.cloze_windows import AlignedWindows
+from elmo_tf.text.corpus import Window
+from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+# Places in one window. The logits of a block of 8192 words for both directions are 128 MB.
+_MOST_PLACES = 2048
+# Words found in one window; some ten arrays of this size are at work.
+_MOST_FOUND = 1 << 20
+
+
+class Substitutes(NamedTuple):
+    """The best words at each token of a sentence, the best one first.
+
+    Attributes:
+      ids: int32 `[tokens, number]`, in the vocabulary.
+      scores: float32 `[tokens, number]`, the sum of the two that follow.
+      log_probabilities: float32 `[2, tokens, number]`, forward and backward.
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+    log_probabilities: np.ndarray
+
+
+class FoundSubstitutes(NamedTuple):
+    """What is found of one sentence.
+
+    Attributes:
+      losses: float32 `[2, tokens]`, of the tokens that are there, in the order of the text.
+      boundary_losses: float32 `[2]`, of `</S>` forward and of `<S>` backward.
+      substitutes: the best words at each token.
+    """
+
+    losses: np.ndarray
+    boundary_losses: np.ndarray
+    substitutes: Substitutes
+
+
+class SubstituteFinder:
+    """Finds substitutes in batches of sentences, each read from the zero state.
+
+    Args:
+      model: the language model.
+      vocabulary: of the model.
+      number: words to find at each token, at least 1; if there are fewer, all are found.
+    """
+
+    def __init__(self, model: ElmoLanguageModel, vocabulary: Vocabulary, number: int) -> None:
+        checks.integer(1)(number, "number of substitutes")
+        self._model = model
+        self._vocabulary = vocabulary
+        self.number = min(number, len(vocabulary) - len(SPECIAL_TOKENS))
+        self._special_ids = vocabulary.ids(SPECIAL_TOKENS).tolist()
+        self._boundary_scorer = WindowScorer(model)
+        window, state = window_signature(model)
+        self._find = tf.function(
+            self._find_in_window, input_signature=[window, state], autograph=False
+        )
+        self._pass_backward = tf.function(
+            self._state_before, input_signature=[window, state.backward], autograph=False
+        )
+
+    def __call__(self, batch: Sequence[list[bytes]]) -> list[FoundSubstitutes]:
+        """What is found of each sentence.
+
+        Args:
+          batch: sentences of at least one token; similar lengths cost least.
+        """
+        most_places = min(_MOST_PLACES, _MOST_FOUND // max(1, self.number))
+        windows = AlignedWindows(batch, self._vocabulary, max(1, most_places // len(batch)))
+        backward_states = self._backward_states(windows, len(batch))
+        forward = self._model.zero_state(len(batch)).forward
+        last_backward = None
+        parts = []
+        for index in range(len(windows)):
+            window = windows.window(index)
+            state = BiLmState(forward, backward_states.pop())
+            found, state = self._find(_as_tensors(window), state)
+            forward = state.forward
+            last_backward = last_backward or state.backward  # it ends at the first window
+            parts.append(_rows(found, window.lengths))
+        last_state = BiLmState(forward, last_backward)
+        boundary_losses, _ = self._boundary_scorer(windows.boundaries(), last_state)
+        return [
+            _joined(row, boundary_losses[:, index, 0])
+            for index, row in enumerate(zip(*parts, strict=True))
+        ]
+
+    def nothing(self) -> Substitutes:
+        """Those of a sentence without tokens."""
+        none = np.zeros([0, self.number], np.float32)
+        return Substitutes(none.astype(np.int32), none, np.stack([none, none]))
+
+    def _backward_states(self, windows: AlignedWindows, batch: int) -> list[tuple[LstmState, ...]]:
+        """The backward state that each window starts from; that of the first window is last."""
+        states = [self._model.zero_state(batch).backward]
+        for index in range(len(windows) - 1, 0, -1):
+            states.append(self._pass_backward(_as_tensors(windows.window(index)), states[-1]))
+        return states
+
+    def _state_before(
+        self, window: WindowTensors, state: tuple[LstmState, ...]
+    ) -> tuple[LstmState, ...]:
+        encoder = self._model.encoder
+        embeddings = encoder.token_layer(spell_window(self._model, window).token_ids)
+        inputs = tf.gather(embeddings, window.token_index[1])  # [batch, steps, P]
+        return encoder.bilm.run_direction("backward", inputs, state, window.lengths)[1]
+
+    def _find_in_window(
+        self, window: WindowTensors, state: BiLmState
+    ) -> tuple[tuple[tf.Tensor, ...], BiLmState]:
+        """(losses, ids, scores, log-probabilities), `tokens` being those of all rows in turn."""
+        outputs, state = self._model.window_outputs(spell_window(self._model, window), state)
+        # From the order of reading to that of the text, where both predict the same token.
+        backward = tf.reverse_sequence(outputs[1], window.lengths, seq_axis=1)
+        is_token = tf.sequence_mask(window.lengths, tf.shape(outputs)[2])  # [batch, steps]
+        outputs = tf.boolean_mask(tf.stack([outputs[0], backward]), is_token, axis=1)
+        targets = tf.boolean_mask(window.targets[0], is_token)  # [tokens]
+        softmax = self._model.softmax
+        top = softmax.top_classes(outputs, self.number, self._special_ids)
+        logits = tf.stack([softmax.target_logits(way, targets) for way in tf.unstack(outputs)])
+        losses = top.log_normalizers - logits  # [2, tokens]
+        return (losses, top.ids, top.scores, top.log_probabilities), state
+
+
+def _as_tensors(window: Window) -> WindowTensors:
+    return WindowTensors(tf.constant(window.tokens, tf.string), *window[1:])
+
+
+def _rows(found: tuple[tf.Tensor, ...], lengths: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """What was found of each row's tokens."""
+    ends = np.cumsum(lengths)[:-1]
+    axes = (1, 0, 0, 1)  # of the tokens
+    split = [np.split(part.numpy(), ends, axis) for part, axis in zip(found, axes, strict=True)]
+    return list(zip(*split, strict=True))
+
+
+def _joined(
+    windows: Sequence[tuple[np.ndarray, ...]], boundary_losses: np.ndarray
+) -> FoundSubstitutes:
+    """One sentence's parts, window after window, as a whole."""
+    losses, ids, scores, log_probabilities = zip(*windows, strict=True)
+    return FoundSubstitutes(
+        np.concatenate(losses, axis=1),
+        boundary_losses,
+        Substitutes(
+            np.concatenate(ids), np.concatenate(scores), np.concatenate(log_probabilities, axis=1)
+        ),
+    )

@@ -1,0 +1,251 @@
+"""The directory of a run: what it holds beside checkpoints, and who may go on with it.
+
+    options.json   the model, as bilm-tf and AllenNLP write it
+    training.json  how it is trained: settings, the text's size and identity, initial weights
+    vocab.txt      the words it predicts, a copy
+    ckpt-*         checkpoints, see `checkpoints`
+    heldout.json, best/   held-out perplexities, and the model with the best, see `heldout`
+    logs/          for TensorBoard
+    lock           who trains in it, see `lock`
+
+`training.json` is written last: a directory that has it is a run, and complete.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.config.training import TrainingConfig
+from elmo_tf.errors import InputError, UsageError
+from elmo_tf.storage import files
+from elmo_tf.text.corpus import count_corpus
+from elmo_tf.text.sentences import SentenceReader
+from elmo_tf.text.tokens import make_tokenizer
+from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training.learning_rates import with_decay_steps
+from elmo_tf.training.text_files import TextIdentity
+
+OPTIONS, TRAINING, VOCABULARY = "options.json", "training.json", "vocab.txt"
+
+# They say how far a run goes and what it reports, not what it computes.
+CHANGEABLE = frozenset(
+    {
+        "num_epochs",
+        "max_steps",
+        "steps_per_report",
+        "steps_per_checkpoint",
+        "minutes_per_checkpoint",
+        "steps_per_evaluation",
+        "patience",
+        "num_checkpoints_kept",
+    }
+)
+
+
+class Request(NamedTuple):
+    """A run as a user asks for it.
+
+    Attributes:
+      directory: of the run; made if it is not there.
+      text_files: the shards of the corpus.
+      vocabulary_file: a word on each line.
+      config: the model, or None for that of the run, of the initial weights, or the default.
+      settings: fields of `TrainingConfig` that the user chose; others are as the run has them.
+      initial_weights: a model to start from, as the user named it, or None.
+    """
+
+    directory: str
+    text_files: list[str]
+    vocabulary_file: str
+    config: ElmoConfig | None
+    settings: Mapping[str, Any]
+    initial_weights: str | None = None
+
+
+class Run(NamedTuple):
+    """A run, new or found.
+
+    Attributes:
+      directory: where it is.
+      config: the model.
+      training: all settings.
+      vocabulary: the words it predicts.
+      text_files: the shards of the corpus.
+      text: `num_sentences` and `num_tokens` of the corpus (of one direction, with one boundary a
+        sentence), counted once, and what identifies its files: a `TextIdentity` as a dict.
+      initial_weights: as in `Request`.
+    """
+
+    directory: str
+    config: ElmoConfig
+    training: TrainingConfig
+    vocabulary: Vocabulary
+    text_files: list[str]
+    text: dict[str, Any]
+    initial_weights: str | None
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens of one step, each of which is predicted once in each direction."""
+        return self.training.num_streams * self.training.unroll_steps
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that read about as many tokens as the corpus has; at least one."""
+        return max(1, self.text["num_tokens"] // self.tokens_per_step)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the whole run."""
+        steps = self.training.num_epochs * self.steps_per_epoch
+        return min(steps, self.training.max_steps or steps)
+
+    def reader(self) -> SentenceReader:
+        """An endless reader of the corpus, in this run's order."""
+        tokenizer = make_tokenizer(self.training.tokenizer, self.training.normalize)
+        return SentenceReader(
+            self.text_files, tokenizer, self.training.shuffle_buffer, self.training.seed
+        )
+
+
+def is_run(directory: str) -> bool:
+    """Whether a run was begun in the directory."""
+    return os.path.isfile(os.path.join(directory, TRAINING))
+
+
+def begin_run(request: Request, config: ElmoConfig) -> Run:
+    """Makes a new run: counts its text and writes its description.
+
+    Args:
+      request: what the user asked for.
+      config: the model.
+
+    Raises:
+      InputError: the text or the vocabulary is wrong, or the directory holds something else.
+    """
+    _require_free(request.directory)
+    training = TrainingConfig.from_dict(request.settings, "settings")
+    vocabulary = Vocabulary.from_file(request.vocabulary_file)
+    config = config.with_vocabulary_size(len(vocabulary))
+    tokenizer = make_tokenizer(training.tokenizer, training.normalize)
+    identity = TextIdentity.of(request.text_files)
+    num_sentences, num_tokens = count_corpus(request.text_files, tokenizer)
+    if not num_sentences:
+        raise InputError(f"no sentence in {', '.join(request.text_files[:3])}")
+    text = {
+        "num_sentences": num_sentences,
+        "num_tokens": num_tokens,
+        **identity._asdict(),
+    }
+    run = Run(
+        request.directory,
+        config,
+        training,
+        vocabulary,
+        request.text_files,
+        text,
+        request.initial_weights,
+    )
+    run = run._replace(training=with_decay_steps(training, run.num_steps))
+    os.makedirs(run.directory, exist_ok=True)
+    vocabulary.write(os.path.join(run.directory, VOCABULARY))
+    config.write(os.path.join(run.directory, OPTIONS))
+    _write_training(run)
+    return run
+
+
+def resume_run(request: Request) -> Run:
+    """The run that the directory holds, if the request is for the same run.
+
+    Settings that say how far it goes and what it reports may be others; they are written down.
+
+    Raises:
+      UsageError: the request is for another run; the message names all that is not the same.
+      InputError: the description is damaged.
+    """
+    config, training, stored = read_description(request.directory)
+    vocabulary = Vocabulary.from_file(os.path.join(request.directory, VOCABULARY))
+    changes = [
+        f"--{name} (was {getattr(training, name)}, is {value})"
+        for name, value in request.settings.items()
+        if name not in CHANGEABLE and value != getattr(training, name)
+    ]
+    if request.config is not None and not request.config.fits(config):
+        changes.append(f"--size or --options_file (not that of {OPTIONS})")
+    if Vocabulary.from_file(request.vocabulary_file).words != vocabulary.words:
+        changes.append(f"--vocab_file (not the words of {VOCABULARY})")
+    text = _same_text(stored["text"], request.text_files)
+    if text is None:
+        changes.append("--train_files (other files, or other text in them)")
+    if request.initial_weights not in (None, stored["initial_weights"]):
+        was = stored["initial_weights"] or "none"
+        changes.append(f"--initial_weights (was {was}, is {request.initial_weights})")
+    if changes:
+        raise UsageError(
+            f"{request.directory} holds another run: {', '.join(changes)}; give it the flags it "
+            "was begun with, or begin a new run in another --model_dir"
+        )
+    training = TrainingConfig.from_dict({**training.to_dict(), **request.settings}, "settings")
+    run = Run(
+        request.directory,
+        config,
+        training,
+        vocabulary,
+        request.text_files,
+        text,
+        stored["initial_weights"],
+    )
+    _write_training(run)
+    return run
+
+
+def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[str, Any]]:
+    """The model, the settings, and all that `training.json` holds.
+
+    Raises:
+      InputError: the directory holds no run, or its description is damaged.
+    """
+    if not is_run(directory):
+        raise InputError(f"{directory}: is not the directory of a training run: no {TRAINING}")
+    path = os.path.join(directory, TRAINING)
+    stored = files.read_json(path)
+    missing = [key for key in ("settings", "text", "initial_weights") if key not in stored]
+    known = stored.get("text", TextIdentity._fields)
+    missing += [f"text.{key}" for key in TextIdentity._fields if key not in known]
+    if missing:
+        raise InputError(f"{path}: {', '.join(missing)} missing; was it edited?")
+    training = TrainingConfig.from_dict(stored["settings"], path)
+    return ElmoConfig.from_file(os.path.join(directory, OPTIONS)), training, stored
+
+
+def _same_text(stored: dict[str, Any], text_files: list[str]) -> dict[str, Any] | None:
+    """`stored`, with the times of `text_files`, or None if they are of another text."""
+    identity = TextIdentity(*(stored[key] for key in TextIdentity._fields))
+    found = identity.found_again(text_files)
+    return None if found is None else {**stored, **found._asdict()}
+
+
+def _write_training(run: Run) -> None:
+    description = {
+        "settings": run.training.to_dict(),
+        "text": run.text,
+        "initial_weights": run.initial_weights,
+    }
+    path = os.path.join(run.directory, TRAINING)
+    if not os.path.isfile(path) or files.read_json(path) != description:
+        files.write_json(path, description)
+
+
+def _require_free(directory: str) -> None:
+    """A run may begin in a directory that holds nothing that looks like a model."""
+    if not os.path.isdir(directory):
+        if os.path.exists(directory):
+            raise InputError(f"--model_dir: {directory} is not a directory")
+        return
+    for name in sorted(os.listdir(directory)):
+        if name in ("saved_model.pb", "checkpoint") or name.endswith((".hdf5", ".index")):
+            raise InputError(
+                f"--model_dir: {directory} holds {name} but no {TRAINING}, so it is not the "
+                "directory of a run; choose another"
+            )

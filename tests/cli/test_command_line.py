@@ -1,0 +1,283 @@
+"""Commands as a shell sees them: what goes to which stream, and the exit status."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from elmo_tf.cli import command_line
+from elmo_tf.errors import InputError, UsageError
+
+PROGRAM = "elmo-test-command-line"
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("input_file", None, "The text.", FLAGS, required=True)
+flags.DEFINE_list("names", None, "Names.", FLAGS, required=True)
+flags.DEFINE_integer("count", 7, "Steps.", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_bool("fast", False, "Goes faster.", FLAGS)
+flags.DEFINE_float("rate", None, "Per second.", flag_values=FLAGS, short_name="r")
+command_line.add_text_flags(FLAGS)
+REQUIRED = ["--input_file=a", "--names=b,c"]
+
+
+def call(argv, body=lambda options: None, documentation="What it does.\n"):
+    return command_line.run(FLAGS, body, argv, documentation, needs_tensorflow=False)
+
+
+def keep_in(seen):
+    return lambda options: seen.append(options)
+
+
+def raising(error):
+    def body(options):
+        raise error
+
+    return body
+
+
+def run_python(program, *, keep_log_level=False, **options):
+    """Runs Python as a user would, whose shell does not have the tests' settings."""
+    environment = dict(os.environ) | options.pop("environment", {})
+    if not keep_log_level:
+        environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+
+
+def test_flags_reach_the_body(capsys):
+    seen = []
+    arguments = [*REQUIRED, "--count", "3", "--fast", "-r", "0.5", "--tokenizer=unicode_script"]
+    assert call(arguments, keep_in(seen)) == 0
+    options = seen[0]
+    assert (options.input_file, options.names, options.count) == ("a", ["b", "c"], 3)
+    assert (options.fast, options.rate, options.normalize) == (True, 0.5, "none")
+    assert options.tokenizer == "unicode_script"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_second_call_starts_from_the_defaults():
+    seen = []
+    call([*REQUIRED, "--count=3", "--names=d"], keep_in(seen))
+    call(REQUIRED, keep_in(seen))
+    assert [options.count for options in seen] == [3, 7]
+    assert seen[1].names == ["b", "c"]
+    assert not FLAGS.is_parsed()
+
+
+def test_arguments_of_the_process_are_the_default(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "argv", ["program", *REQUIRED])
+    assert call(None, keep_in(seen)) == 0
+    assert seen[0].input_file == "a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--input_file, --names: required; --help lists the flags"),
+        (["--input_file=a"], "--names: required; --help lists the flags"),
+        (["--input_file=", "--names="], "--input_file, --names: required; --help lists the flags"),
+        ([*REQUIRED, "--cuont=3"], "--cuont: unknown flag, did you mean --count?"),
+        ([*REQUIRED, "--zzz"], "--zzz: unknown flag; --help lists the flags"),
+        ([*REQUIRED, "--count=0"], "--count=0: 0 is not a positive integer"),
+        ([*REQUIRED, "--count=x"], "--count=x: invalid literal for int() with base 10: 'x'"),
+        ([*REQUIRED, "--count"], "Missing value for flag --count"),
+        ([*REQUIRED, "--nofast=1"], "--nofast=1 does not take an argument"),
+        (
+            [*REQUIRED, "--normalize=NFC"],
+            "--normalize=NFC: value should be one of <none|nfc|nfkc>",
+        ),
+        (
+            ["b.txt", *REQUIRED],
+            "unexpected argument 'b.txt'; a glob needs quotes; --help lists the flags",
+        ),
+        (
+            [*REQUIRED, "--", "--help"],
+            "unexpected argument '--help'; a glob needs quotes; --help lists the flags",
+        ),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(capsys, arguments, message):
+    assert call(arguments, raising(AssertionError("must not run"))) == 2
+    assert capsys.readouterr() == ("", f"{PROGRAM}: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (InputError("vocab.txt: line 3 is blank"), 1, "vocab.txt: line 3 is blank"),
+        (UsageError("--a: not with --b"), 2, "--a: not with --b"),
+        (FileNotFoundError(2, "No such file", "x.txt"), 1, "x.txt: No such file"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (OSError("can't open\n  (file signature not found)"), 1, None),
+        (MemoryError(), 1, "out of memory"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (InputError("a\r\n  b \n\nc\x1b[1m\ud800 é"), 1, r"a b c\x1b[1m\ud800 é"),
+    ],
+)
+def test_failures_are_one_line(capsys, error, status, message):
+    if message is None:
+        message = "can't open (file signature not found)"
+    assert call(REQUIRED, raising(error)) == status
+    assert capsys.readouterr() == ("", f"{PROGRAM}: {message}\n")
+
+
+def test_faults_of_ours_keep_their_traceback():
+    with pytest.raises(ZeroDivisionError):
+        call(REQUIRED, lambda options: 1 // 0)
+
+
+def test_developers_can_ask_for_the_traceback(capsys, monkeypatch):
+    monkeypatch.setenv("ELMO_TF_TRACEBACK", "1")
+    assert call(REQUIRED, raising(InputError("wrong"))) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == f"{PROGRAM}: wrong"
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h", "-help", "--helpfull"])
+def test_help_needs_no_other_flag(capsys, argument):
+    assert call(["--count=x", argument], raising(AssertionError("must not run"))) == 0
+    output, errors = capsys.readouterr()
+    assert errors == ""
+    lines = output.splitlines()
+    assert lines[:3] == ["What it does.", "", f"Flags of {PROGRAM}:"]
+    for line in (
+        "  --input_file=STRING (required)",
+        "  --count=INT (default: 7)",
+        "      Steps.",
+        "  --[no]fast (default: false)",
+        "  --rate=FLOAT",
+        "  --normalize=none|nfc|nfkc (default: none)",
+    ):
+        assert lines.count(line) == 1
+    assert max(map(len, lines)) <= 100
+    assert all(flags.FlagValues.__getitem__(FLAGS, name).help for name in FLAGS)
+
+
+def commands():
+    """The modules of all commands, by what makes one."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    found = []
+    for package in ("elmo_tf", "export"):
+        for name in sorted(os.listdir(os.path.join(here, package))):
+            if name.endswith(".py") and name != "command_line.py":  # which shows how it is done
+                with open(os.path.join(here, package, name), encoding="utf-8") as file:
+                    if "    return command_line.run(_FLAGS" in file.read():
+                        found.append(f"{package}.{name[:-3]}")
+    return found
+
+
+def test_commands_are_found():
+    assert "elmo_tf.vocab" in commands()
+
+
+@pytest.mark.parametrize("module", commands())
+def test_help_does_not_wait_for_tensorflow(project_dir, module):
+    program = (
+        "import runpy, sys\n"
+        "sys.argv = ['x', '--help']\n"
+        "try:\n"
+        f"    runpy.run_module({module!r}, run_name='__main__', alter_sys=True)\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0\n"
+        "assert not {'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)\n"
+    )
+    result = run_python(program, cwd=project_dir)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "(required)" in result.stdout
+
+
+def test_tensorflow_starts_without_a_word_and_as_the_backend(project_dir):
+    program = (
+        "from elmo_tf.cli.command_line import load_tensorflow\n"
+        "load_tensorflow()\n"
+        "load_tensorflow()\n"
+        "import tensorflow as tf\n"
+        "tf.constant(1) + 1\n"
+        "import keras, os\n"
+        "os.write(2, keras.backend.backend().encode())\n"
+    )
+    result = run_python(program, cwd=project_dir, environment={"KERAS_BACKEND": "numpy"})
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "tensorflow")
+
+
+def test_what_tensorflow_says_is_shown_if_it_fails_to_load(project_dir, tmp_path):
+    (tmp_path / "tensorflow.py").write_text(
+        "import os\nos.write(2, b'said before\\n')\nraise ImportError('no such library')\n"
+    )
+    program = (
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+        "from elmo_tf.cli.command_line import load_tensorflow\n"
+        "load_tensorflow()\n"
+    )
+    result = run_python(program, cwd=project_dir)
+    assert result.returncode == 1
+    assert result.stderr.startswith("said before\nTraceback")
+    assert result.stderr.endswith("ImportError: no such library\n")
+
+
+SCRIPT = """
+import sys, time
+from absl import flags
+from elmo_tf import command_line
+def body(options):
+    print("ready", flush=True)
+    {body}
+sys.exit(command_line.run(flags.FlagValues(), body, [], "", needs_tensorflow=False))
+"""
+
+
+def start(project_dir, tmp_path, body, **streams):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(body=body))
+    environment = {**os.environ, "PYTHONPATH": str(project_dir)}
+    return subprocess.Popen([sys.executable, path], env=environment, text=True, **streams)
+
+
+@pytest.mark.usefixtures("terminal_signals")
+def test_an_interrupt_is_one_line(project_dir, tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(project_dir, tmp_path, "time.sleep(60)", **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (130, "elmo-script: interrupted\n")
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(project_dir, tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    body = "[print('x' * 1000) for _ in range(10000)]"
+    with start(project_dir, tmp_path, body, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
+
+
+def test_a_full_disk_behind_stdout_is_one_line(project_dir, tmp_path):
+    with open("/dev/full", "w") as full:
+        process = start(project_dir, tmp_path, "pass", stdout=full, stderr=subprocess.PIPE)
+        with process:
+            errors = process.stderr.read()
+    assert (process.returncode, errors) == (1, "elmo-script: No space left on device\n")
+
+
+def test_stdout_may_be_closed(project_dir, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(body="pass"))
+    result = subprocess.run(
+        ["sh", "-c", '"$0" "$1" >&-', sys.executable, path],
+        env={**os.environ, "PYTHONPATH": str(project_dir)},
+        capture_output=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")

@@ -1,0 +1,336 @@
+import json
+import os
+import tempfile
+import zipfile
+
+import numpy as np
+import pytest
+
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.errors import InputError
+from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
+
+CONFIG = ElmoConfig(
+    CharCnnConfig(embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1),
+    LstmConfig(dim=9, projection_dim=7, num_layers=1),
+)
+
+
+def random_arrays(vocabulary_size=None):
+    rng = np.random.default_rng(11)
+    entries = bilm_tf.table(CONFIG, vocabulary_size)
+    return {entry.name: rng.normal(size=entry.shape).astype(np.float32) for entry in entries}
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A directory "m" that holds a model in published format."""
+    directory = tmp_path / "m"
+    directory.mkdir()
+    CONFIG.write(directory / "options.json")
+    bilm_tf.write_weights(directory / "weights.hdf5", random_arrays(), CONFIG)
+    return directory
+
+
+@pytest.fixture
+def make_zip(pair, tmp_path):
+    """Makes a zip of the model with its files under the names given, and of other files."""
+
+    def make(options="options.json", weights="model.hdf5", others=(), name="elmo.zip", **kwargs):
+        path = tmp_path / name
+        with zipfile.ZipFile(path, "w", **{"compression": zipfile.ZIP_DEFLATED, **kwargs}) as file:
+            if options:
+                file.write(pair / "options.json", options)
+            if weights:
+                file.write(pair / "weights.hdf5", weights)
+            for other in others:
+                file.writestr(other, b"{}")
+        return path
+
+    return make
+
+
+def error_of(*arguments, function=bilm_tf_model.read_model):
+    with pytest.raises(InputError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def assert_is_the_model(model):
+    expected = random_arrays()
+    assert model.config == CONFIG
+    assert model.extras == {}
+    assert model.arrays.keys() == expected.keys()
+    for name, array in model.arrays.items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
+# Pairs and directories.
+
+
+def test_pair_in_all_its_spellings(pair):
+    options, weights = str(pair / "options.json"), str(pair / "weights.hdf5")
+    for arguments in (
+        (pair,),
+        (str(pair) + "/",),
+        (f"{options},{weights}",),
+        (f"{options}, {weights}",),
+        (options, weights),
+        (pair / "options.json", pair / "weights.hdf5"),
+    ):
+        found = locate.resolve_model(*arguments)
+        assert found.kind == locate.PAIR
+        assert (found.options, found.weights) == (options, weights)
+        assert_is_the_model(bilm_tf_model.read_model(*arguments))
+        assert_is_the_model(bilm_tf_model.read_model(found))
+
+
+def test_home_directory(pair, monkeypatch):
+    monkeypatch.setenv("HOME", str(pair.parent))
+    for path in ("~/m", "~/m/options.json,~/m/weights.hdf5"):
+        assert_is_the_model(bilm_tf_model.read_model(path))
+    assert_is_the_model(bilm_tf_model.read_model("~/m/options.json", "~/m/weights.hdf5"))
+
+
+def test_names_with_commas(pair):
+    directory = pair.rename(pair.parent / "m, of, commas")
+    assert_is_the_model(bilm_tf_model.read_model(directory))
+    assert_is_the_model(
+        bilm_tf_model.read_model(f"{directory}/options.json,{directory}/weights.hdf5")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "weights"),
+    [
+        ("elmo_2x1024_128_2048cnn_1xhighway_options.json", "elmo_2x1024_weights.hdf5"),
+        ("options.json", "model.h5"),
+        ("my_options.json", "WEIGHTS.HDF5"),
+    ],
+)
+def test_directory_with_other_names(pair, options, weights):
+    (pair / "options.json").rename(pair / options)
+    (pair / "weights.hdf5").rename(pair / weights)
+    for other in ("vocab.txt", "meta.json", ".options.json", "README", ".hidden.hdf5"):
+        (pair / other).write_text("{}")
+    (pair / "old.hdf5").mkdir()
+    assert_is_the_model(bilm_tf_model.read_model(pair))
+
+
+def test_fixture_directories(fixtures_dir):
+    for options in fixtures_dir.glob("**/model/options.json"):
+        model = bilm_tf_model.read_model(options.parent)
+        assert model.config == ElmoConfig.from_file(options)
+        assert model.arrays.keys() == bilm_tf.expected_shapes(model.config).keys()
+
+
+def test_softmax_comes_as_extras(pair):
+    arrays = random_arrays(vocabulary_size=17)
+    bilm_tf.write_weights(pair / "weights.hdf5", arrays, CONFIG)
+    model = bilm_tf_model.read_model(pair)
+    assert model.extras.keys() == {"softmax/W", "softmax/b"}
+    assert model.arrays.keys() == bilm_tf.expected_shapes(CONFIG).keys()
+    np.testing.assert_array_equal(model.extras["softmax/W"], arrays["softmax/W"])
+
+
+def test_ambiguous_directory_lists_its_candidates(pair):
+    (pair / "b.hdf5").write_bytes(b"")
+    assert error_of(pair) == (
+        f"{pair}: more than one weight file (*.hdf5): b.hdf5, weights.hdf5; "
+        "name both files as OPTIONS.json,WEIGHTS.hdf5"
+    )
+    (pair / "a_options.json").write_bytes(b"")
+    assert error_of(pair) == (
+        f"{pair}: more than one options.json: a_options.json, options.json; "
+        "name both files as OPTIONS.json,WEIGHTS.hdf5"
+    )
+
+
+def test_directory_without_a_model(pair, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert error_of(tmp_path / "empty").endswith(
+        "empty: holds no model: no options.json; it holds no files"
+    )
+    (pair / "weights.hdf5").rename(pair / "model.ckpt.data-00000-of-00001")
+    assert error_of(pair) == (
+        f"{pair}: holds no model: no weight file (*.hdf5); "
+        "it holds model.ckpt.data-00000-of-00001, options.json"
+    )
+    for i in range(20):
+        (pair / f"x{i}").write_text("")
+    assert error_of(pair).endswith(" and 12 more")
+
+
+def test_what_is_not_there(pair, tmp_path):
+    here = f"{pair}/options.json"
+    for arguments, message in (
+        (("no/such",), "no/such: there is no such file or directory"),
+        (("",), "'': there is no such file or directory"),
+        ((f"{here},no.hdf5",), "no.hdf5: there is no such file"),
+        ((f"no.json,{here}",), "no.json: there is no such file"),
+        ((f"{here},",), "a file name before or after the comma: there is no such file"),
+        ((here, tmp_path), f"{tmp_path}: is not a file"),
+        ((pair, here), f"{pair}: is not a file"),
+    ):
+        assert error_of(*arguments) == message
+
+
+def test_one_file_of_the_pair_alone(pair):
+    for name in ("options.json", "weights.hdf5"):
+        assert error_of(pair / name) == (
+            f"{pair}/{name}: is not a model by itself: name both files as "
+            "OPTIONS.json,WEIGHTS.hdf5, or a directory or zip that holds them"
+        )
+
+
+def test_pair_the_wrong_way_round(pair):
+    assert error_of(pair / "weights.hdf5", pair / "options.json").endswith(
+        f"the options come first: {pair}/options.json,{pair}/weights.hdf5"
+    )
+
+
+def test_damaged_files_are_named(pair):
+    options = (pair / "options.json").read_text()
+    (pair / "options.json").write_text(options.replace("{", "", 1))
+    assert error_of(pair).startswith(f"{pair}/options.json:")
+    (pair / "options.json").write_text(options)
+    (pair / "weights.hdf5").write_text("version https://git-lfs.github.com/spec/v1")
+    assert error_of(pair) == (
+        f"{pair}/weights.hdf5: is not an HDF5 file: it begins with b'version https://'"
+    )
+
+
+# Other kinds.
+
+
+def test_training_directory(pair):
+    (pair / "training.json").write_text("{}")
+    found = locate.resolve_model(pair)
+    assert found == locate.ModelFiles(locate.TRAINING, str(pair), f"{pair}/options.json")
+    assert error_of(pair) == f"{pair}: is a training directory, not a model in published format"
+
+
+def test_saved_model(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    found = locate.resolve_model(tmp_path)
+    assert found == locate.ModelFiles(locate.SAVED_MODEL, str(tmp_path))
+    assert error_of(tmp_path) == f"{tmp_path}: is a SavedModel, not a model in published format"
+
+
+# Zips.
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_zip_as_the_repository_makes_it(make_zip, compression):
+    path = make_zip(others=["vocab.txt", "meta.json", "README"], compression=compression)
+    found = locate.resolve_model(path)
+    assert found == locate.ModelFiles(
+        locate.ZIP, str(path), "options.json", "model.hdf5", "vocab.txt"
+    )
+    assert_is_the_model(bilm_tf_model.read_model(path))
+    assert_is_the_model(bilm_tf_model.read_model(found))
+
+
+def test_zip_with_a_folder_and_what_other_systems_add(make_zip):
+    path = make_zip(
+        "195/a/options.json",
+        "195/a/model.hdf5",
+        others=["__MACOSX/195/a/._options.json", "__MACOSX/195/a/._model.hdf5", "195/", "195/a/"],
+    )
+    assert_is_the_model(bilm_tf_model.read_model(path))
+
+
+def test_zip_need_not_be_called_so(make_zip):
+    assert_is_the_model(bilm_tf_model.read_model(make_zip(name="195")))
+
+
+def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    monkeypatch.setattr(tempfile, "tempdir", str(inside))
+    path = make_zip("../../escaped_options.json", f"{tmp_path}/absolute.hdf5")
+    before = sorted(os.listdir(tmp_path))
+    assert_is_the_model(bilm_tf_model.read_model(path))
+    assert sorted(os.listdir(tmp_path)) == before
+    assert os.listdir(inside) == []  # nor does the temporary file stay
+
+
+def test_temporary_file_goes_when_the_weights_are_wrong(make_zip, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    path = make_zip(weights=None, others=["a/model.hdf5"])
+    assert error_of(path) == (f"{path}/a/model.hdf5: is not an HDF5 file: it begins with b'{{}}'")
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_zip_without_a_model_or_with_two(make_zip):
+    path = make_zip(weights=None, others=["encoder.pkl"])
+    assert error_of(path) == (
+        f"{path}: holds no model: no weight file (*.hdf5); it holds encoder.pkl, options.json"
+    )
+    path = make_zip(options=None, others=["config.json"])
+    assert "holds no model: no options.json; it holds config.json, model.hdf5" in error_of(path)
+    path = make_zip("a/options.json", others=["b/options.json"])
+    assert "more than one options.json: a/options.json, b/options.json; " in error_of(path)
+
+
+def test_one_name_twice_in_a_zip(make_zip):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = make_zip(others=["options.json"])
+    assert "more than one options.json: options.json, options.json" in error_of(path)
+
+
+def test_wrong_options_in_a_zip(make_zip, tmp_path):
+    path = make_zip(options=None, others=["x/options.json"])
+    assert error_of(path).startswith(f"{path}/x/options.json: lstm.dim is missing")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("options.json", json.dumps({"a": " " * 2_000_000}))
+        archive.writestr("model.hdf5", b"")
+    assert error_of(path) == f"{path}/options.json: is too large for options, over 1 MiB"
+
+
+def test_what_is_no_zip(tmp_path):
+    path = tmp_path / "elmo.zip"
+    for content in (b"", b"PK\x03\x04 and no more", b"<html>"):
+        path.write_bytes(content)
+        assert error_of(path).startswith(f"{path}: damaged or truncated zip: ")
+
+
+def test_zip_that_needs_a_password(make_zip):
+    path = make_zip()
+    content = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = 0
+        while (start := content.find(signature, start)) >= 0:
+            content[start + offset] |= 1  # the flag that says so
+            start += 4
+    path.write_bytes(content)
+    assert f"{path}: zip that can't be read: " in error_of(path)
+    assert "encrypted" in error_of(path)
+
+
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_damaged_zips_never_give_another_kind_of_error(make_zip, compression):
+    path = make_zip(compression=compression)
+    content = path.read_bytes()
+    rng = np.random.default_rng(13)
+    messages = []
+    for i in range(120):
+        damaged = bytearray(content)
+        if i % 2:
+            damaged = damaged[: int(rng.integers(1, len(content)))]
+        else:
+            at_end = i % 4 == 0  # where the directory of the zip is
+            start = int(rng.integers(len(content) - 220 if at_end else 0, len(content) - 8))
+            damaged[start : start + 8] = rng.bytes(8)
+        path.write_bytes(damaged)
+        try:
+            bilm_tf_model.read_model(path)
+        except InputError as error:
+            messages.append(str(error))
+    assert len(messages) > 60
+    assert not any("\n" in message for message in messages)

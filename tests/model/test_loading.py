@@ -1,0 +1,224 @@
+"""Every kind of model becomes the same encoder; what is no model of ours gets a clear error."""
+
+import shutil
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.errors import InputError
+from elmo_tf.formats import bilm_tf, locate
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.model import checkpoint, loading
+from elmo_tf.model.encoder import ElmoEncoder
+from export import saved_model
+
+CONFIG = ElmoConfig(
+    CharCnnConfig(
+        embedding_dim=3,
+        filters=((1, 4), (2, 5)),
+        num_highway_layers=1,
+        max_characters_per_token=8,
+    ),
+    LstmConfig(dim=7, projection_dim=5, num_layers=2),
+)
+TEXT = tf.constant(["the cat sat", "one"])
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    encoder = ElmoEncoder(CONFIG, seed=5)
+    encoder.scalar_mix.layer_weights.assign([1.0, 0.0, -0.5])
+    encoder.scalar_mix.gamma.assign(3.0)
+    return encoder
+
+
+@pytest.fixture(scope="module")
+def pair(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "pair"
+    path.mkdir()
+    CONFIG.write(path / "options.json")
+    bilm_tf.write_weights(path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(encoder, pair):
+    path = pair.parent / "exported"
+    (pair.parent / "words.txt").write_text("<S>\n</S>\n<UNK>\n")
+    saved_model.export(encoder, path, vocabulary_file=pair.parent / "words.txt")
+    return path
+
+
+@pytest.fixture
+def run(encoder, tmp_path):
+    """A training directory with two checkpoints, of which the newer one has the weights."""
+    path = tmp_path / "run"
+    path.mkdir()
+    CONFIG.write(path / "options.json")
+    (path / "training.json").write_text("{}")
+    (path / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    softmax = SampledSoftmax(6)
+    softmax.build((None, CONFIG.lstm.projection_dim))
+    for step, model in ((2, ElmoEncoder(CONFIG, seed=6)), (10, encoder)):
+        variables = checkpoint.model_variables(model, softmax)
+        saved = tf.train.Checkpoint(model=variables, progress={"step": tf.Variable(step)})
+        manager = tf.train.CheckpointManager(saved, path, 2, checkpoint_name="ckpt")
+        manager.save(checkpoint_number=step)
+    return path
+
+
+def weights_of(encoder):
+    return {name: value.numpy() for name, value in checkpoint.named_variables(encoder).items()}
+
+
+def assert_same(loaded, encoder, with_mix):
+    assert loaded.config == CONFIG
+    expected, actual = weights_of(encoder), weights_of(loaded)
+    if not with_mix:
+        expected.update({"scalar_mix.layer_weights": np.zeros(3), "scalar_mix.gamma": np.ones([])})
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def test_pair(pair, encoder):
+    for path in (pair, f"{pair}/options.json,{pair}/weights.hdf5", str(pair)):
+        assert_same(loading.load_encoder(path), encoder, with_mix=False)
+
+
+def test_zip(pair, encoder, tmp_path):
+    with zipfile.ZipFile(tmp_path / "elmo.zip", "w") as archive:
+        for path in pair.iterdir():
+            archive.write(path, path.name)
+    assert_same(loading.load_encoder(tmp_path / "elmo.zip"), encoder, with_mix=False)
+
+
+def test_export(exported, encoder):
+    loaded = loading.load_encoder(exported)
+    assert_same(loaded, encoder, with_mix=True)
+    for name, value in loaded(TEXT).items():
+        np.testing.assert_array_equal(value, encoder(TEXT)[name], err_msg=name)
+
+
+def test_training_directory(run, encoder):
+    assert_same(loading.load_encoder(run), encoder, with_mix=True)
+
+
+def test_resolved_model_and_constructor_arguments(exported, encoder):
+    found = locate.resolve_model(exported)
+    loaded = loading.load_encoder(found, dropout=0.25, name="mine")
+    assert_same(loaded, encoder, with_mix=True)
+    assert (loaded.dropout, loaded.name) == (0.25, "mine")
+
+
+@pytest.mark.parametrize("kind", ["pair", "zip"])
+def test_what_the_caller_got_wrong_is_not_blamed_on_the_files(kind, pair, tmp_path):
+    path = pair if kind == "pair" else shutil.make_archive(tmp_path / "elmo", "zip", pair)
+    with pytest.raises(ValueError, match="dropout must be at least 0 and below 1, got 2"):
+        loading.load_encoder(path, dropout=2)
+
+
+@pytest.mark.parametrize("kind", ["pair", "zip"])
+def test_values_that_cannot_be_read(kind, pair, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(pair, damaged)
+    with h5py.File(damaged / "weights.hdf5", "r+") as file:
+        values = file["char_embed"][...]
+        del file["char_embed"]
+        stored = file.create_dataset("char_embed", data=values, fletcher32=True, chunks=True)
+        place = stored.id.get_chunk_info(0).byte_offset
+    with open(damaged / "weights.hdf5", "r+b") as file:  # names and shapes are as they were
+        file.seek(place)
+        file.write(b"\xff" * 16)
+    path = damaged
+    if kind == "zip":
+        path = shutil.make_archive(tmp_path / "elmo", "zip", damaged)
+    with pytest.raises(InputError, match="weights.hdf5: damaged or truncated HDF5 file: ") as error:
+        loading.load_encoder(path)
+    assert "\n" not in str(error.value)
+
+
+def test_home_is_expanded(pair, encoder, monkeypatch):
+    monkeypatch.setenv("HOME", str(pair.parent))
+    assert_same(loading.load_encoder("~/pair"), encoder, with_mix=False)
+
+
+def damage(prefix):
+    data = prefix.with_name(f"{prefix.name}.data-00000-of-00001")
+    content = bytearray(data.read_bytes())
+    for position in range(0, len(content), 16):
+        content[position] ^= 1
+    data.write_bytes(content)
+
+
+def test_damaged_checkpoint_gives_way_to_the_one_before(run, caplog):
+    damage(run / "ckpt-10")
+    loaded = loading.load_encoder(run)
+    assert_same(loaded, ElmoEncoder(CONFIG, seed=6), with_mix=True)
+    assert "ckpt-10" in caplog.text
+    assert "going back to ckpt-2" in caplog.text
+
+
+def test_only_damaged_checkpoints(run):
+    for name in ("ckpt-2", "ckpt-10"):
+        damage(run / name)
+    with pytest.raises(InputError, match="no checkpoint can be read: .*ckpt-10.*ckpt-2"):
+        loading.load_encoder(run)
+
+
+def test_run_without_a_checkpoint(run):
+    for path in run.glob("ckpt-*"):
+        path.unlink()
+    with pytest.raises(InputError, match="run: is a training directory without a checkpoint"):
+        loading.load_encoder(run)
+
+
+def test_checkpoint_of_other_options(run):
+    other = ElmoConfig(CONFIG.char_cnn, LstmConfig(dim=6, projection_dim=5, num_layers=1))
+    other.write(run / "options.json")
+    with pytest.raises(InputError) as failure:
+        loading.load_encoder(run)
+    message = str(failure.value)
+    assert "wrong shape: bilm.forward_0.bias is [28], must be [24]" in message
+    assert "unexpected: bilm.forward_1.bias [28]" in message
+    assert "softmax" not in message
+    assert "\n" not in message
+
+
+def test_missing_path(tmp_path):
+    with pytest.raises(InputError, match="gone: there is no such file or directory"):
+        loading.load_encoder(tmp_path / "gone")
+
+
+def test_foreign_saved_model(tmp_path):
+    module = tf.Module()
+    module.weight = tf.Variable(1.0)
+    tf.saved_model.save(module, str(tmp_path / "foreign"))
+    with pytest.raises(InputError, match="foreign: is a SavedModel, but not an export of elmo_tf"):
+        loading.load_encoder(tmp_path / "foreign")
+    extras = tmp_path / "foreign/assets.extra"
+    extras.mkdir()
+    CONFIG.write(extras / "options.json")
+    with pytest.raises(InputError, match="variables: is not a checkpoint of elmo_tf: no model"):
+        loading.load_encoder(tmp_path / "foreign")
+
+
+def test_export_without_its_variables(exported, tmp_path):
+    path = tmp_path / "exported"
+    shutil.copytree(exported, path)
+    shutil.rmtree(path / "variables")
+    with pytest.raises(InputError, match="variables/variables: there is no such checkpoint"):
+        loading.load_encoder(path)
+
+
+def test_vocabulary(exported, run, pair):
+    assert loading.vocabulary_of(locate.resolve_model(run)) == f"{run}/vocab.txt"
+    inside = f"{exported}/assets.extra/vocab.txt"
+    assert loading.vocabulary_of(locate.resolve_model(exported)) == inside
+    assert loading.vocabulary_of(locate.resolve_model(pair)) is None
+    (run / "vocab.txt").unlink()
+    assert loading.vocabulary_of(locate.resolve_model(run)) is None
