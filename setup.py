@@ -8,12 +8,14 @@ from setuptools import find_packages, setup
 REQUIREMENTS = [
     # tensorflow-text and tf_keras are built for one minor release of TensorFlow and pin it too.
     "tensorflow>=2.21,<2.22",
-    "tensorflow-text>=2.21,<2.22",
+    # Only the tokenizers other than "whitespace" need it; it has no wheels for other platforms.
+    "tensorflow-text>=2.21,<2.22; platform_system == 'Darwin' "
+    "or (platform_system == 'Linux' and platform_machine == 'x86_64')",
     # TensorFlow would be content with 3.12; the layers are tested from 3.15 on.
     "keras>=3.15,<4",
     "tensorflow-hub>=0.16.1,<0.17",
-    # tensorflow-hub 0.16.1 imports pkg_resources, which newer setuptools no longer ship.
-    "setuptools<81",
+    # tensorflow-hub 0.16.1, the newest, imports pkg_resources, which setuptools 82 removed.
+    "setuptools<82",
     "absl-py>=2.1",
     "h5py>=3.11",  # the lowest that TensorFlow 2.21 takes
     "numpy>=1.26",  # likewise
@@ -38,8 +40,8 @@ COMMANDS = [
     "elmo-evaluate=elmo_tf.evaluate:main",
     "elmo-score=elmo_tf.score:main",
     "elmo-embed=elmo_tf.embed:main",
-    "elmo-export=export.export_elmo:main",
-    "elmo-export-weights=export.export_weights:main",
+    "elmo-export=elmo_tf.export.export_elmo:main",
+    "elmo-export-weights=elmo_tf.export.export_weights:main",
 ]
 
 setup(
@@ -50,7 +52,10 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(include=["elmo_tf", "elmo_tf.*", "export"]),
+    packages=find_packages(include=["elmo_tf", "elmo_tf.*"]),
+    # The exporter is at the top of the repository, but takes no second name in an environment.
+    package_dir={"elmo_tf.export": "export"},
+    package_data={"elmo_tf": ["py.typed"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": COMMANDS},

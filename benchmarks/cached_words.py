@@ -20,8 +20,8 @@ from comparison import data
 
 from elmo_tf import ElmoEncoder
 from elmo_tf.config.model import SIZES
+from elmo_tf.export import saved_model
 from elmo_tf.text import lines, vocabulary
-from export import saved_model
 
 EACH_HELD_OUT = 10
 SEED = 20

@@ -150,7 +150,7 @@ def export_random(directory: str, size: str) -> str:
     """An export of one of the sizes with random weights."""
     from elmo_tf import ElmoEncoder
     from elmo_tf.config.model import SIZES
-    from export import saved_model
+    from elmo_tf.export import saved_model
 
     path = str(Path(directory) / size)
     saved_model.export(ElmoEncoder(SIZES[size], seed=1), path)

@@ -21,7 +21,7 @@ from comparison import data
 
 from elmo_tf import ElmoEncoder, batch_to_ids
 from elmo_tf.config.model import SIZES
-from export import saved_model
+from elmo_tf.export import saved_model
 
 NUM_THREADS = 2
 NUM_COMPARED, TIMED_TOKENS, NUM_TIMED = 50, 20, 30

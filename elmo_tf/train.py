@@ -111,8 +111,8 @@ def _check_patience(patience: int | None, heldout_files: str | list[str] | None)
 
 def _check_export(path: str | None) -> None:
     """Finds out before the training what would be in the way after it."""
+    from elmo_tf.export import saved_model
     from elmo_tf.storage import directories
-    from export import saved_model
 
     if path:
         directories.check_directory_target(path, False, saved_model.is_saved_model)
@@ -169,11 +169,11 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "OneDevice") -> str:
 
 
 def _export(run: "Run", path: str | None, takes_best: bool) -> None:
+    from elmo_tf.export import model_card, saved_model
     from elmo_tf.formats import locate
     from elmo_tf.model import loading
     from elmo_tf.training import run_directory
     from elmo_tf.training.heldout import BEST
-    from export import model_card, saved_model
 
     if not path:
         return

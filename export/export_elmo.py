@@ -114,7 +114,8 @@ def _run(options: flags.FlagValues) -> None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
     from elmo_tf.model import loading
-    from export import model_card, saved_model
+
+    from . import model_card, saved_model
 
     encoder = loading.load_encoder(found)
     saved_model.export(

@@ -34,9 +34,10 @@ from elmo_tf.model.loading import (
 )
 from elmo_tf.storage import directories
 from elmo_tf.storage.directories import is_saved_model
-from export import model_card
-from export.cached_words import CachedWords
-from export.signatures import MIX, WaysIn, copy_variables
+
+from . import model_card
+from .cached_words import CachedWords
+from .signatures import MIX, WaysIn, copy_variables
 
 TRAINABLE = ("mix", "all")
 MODEL_CARD_FILE = "README.md"

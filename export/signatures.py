@@ -11,7 +11,8 @@ from elmo_tf.model.encoder import ElmoEncoder, Outputs
 from elmo_tf.model.initial_state import repeat_state
 from elmo_tf.model.inputs import boundaries
 from elmo_tf.text.tokens import split_and_pad
-from export.cached_words import CachedWords
+
+from .cached_words import CachedWords
 
 MIX = "scalar_mix."
 

@@ -172,8 +172,8 @@ def test_mistakes_are_one_line(folder, capfd, flags, status, message):
 
 
 def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd, monkeypatch):
+    from elmo_tf.export import saved_model
     from elmo_tf.model import loading
-    from export import saved_model
 
     exported = []
     monkeypatch.setattr(saved_model, "export", lambda encoder, *_, **__: exported.append(encoder))
@@ -187,8 +187,8 @@ def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd
 
 
 def test_the_best_model_is_exported_and_not_the_last(folder, capfd, monkeypatch):
+    from elmo_tf.export import saved_model
     from elmo_tf.model import loading
-    from export import saved_model
 
     exported = []
     monkeypatch.setattr(saved_model, "export", lambda encoder, *_, **__: exported.append(encoder))

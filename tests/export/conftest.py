@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from export import saved_model
+from elmo_tf.export import saved_model
 from tests.export.small import VOCABULARY, make_encoder
 
 

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.errors import InputError
+from elmo_tf.export import export_elmo, saved_model
+from elmo_tf.export.cached_words import CachedWords
 from elmo_tf.model.loading import load_encoder
-from export import export_elmo, saved_model
-from export.cached_words import CachedWords
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.export.test_saved_model import graph_operations, private_texts
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 import tensorflow as tf
 
+from elmo_tf.export import export_elmo
 from elmo_tf.formats import bilm_tf
 from elmo_tf.model import loading
-from export import export_elmo
 from tests.export.small import CONFIG, VOCABULARY, difference
 
 TEXT = tf.constant(["the cat sat", "one"])

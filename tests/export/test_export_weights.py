@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
+from elmo_tf.export import export_weights
 from elmo_tf.formats import bilm_tf
-from export import export_weights
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.integration.zoo import CONFIGURATIONS
 
@@ -129,7 +129,7 @@ def test_published_weights_need_no_tensorflow(encoder, tmp_path, project_dir):
     bilm_tf.write_weights(tmp_path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
     CONFIG.write(tmp_path / "options.json")
     code = (
-        "import sys; from export import export_weights; status = export_weights.main(); "
+        "import sys; from elmo_tf.export import export_weights; status = export_weights.main(); "
         "sys.exit(status or 'tensorflow' in sys.modules)"
     )
     flags = ["--model=options.json,weights.hdf5", "--output_dir=published"]

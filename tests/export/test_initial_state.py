@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
+from elmo_tf.export import export_elmo
 from elmo_tf.model import checkpoint
 from elmo_tf.model.initial_state import mean_end_state, repeat_state
 from elmo_tf.model.loading import load_encoder
 from elmo_tf.text.tokens import split_line
-from export import export_elmo
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.export.test_saved_model import private_texts
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 import elmo_tf
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.export import saved_model
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.initial_state import StartState
-from export import saved_model
 from tests.export.small import difference
 from tests.test_readme import EXAMPLE, run_python
 

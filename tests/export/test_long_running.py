@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from export import saved_model
+from elmo_tf.export import saved_model
 
 
 def run(project_dir, folder, exported, *flags):

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.config.training import TrainingConfig
+from elmo_tf.export import model_card
 from elmo_tf.formats import locate
 from elmo_tf.formats.locate import ModelFiles
-from export import model_card
 from tests.export.small import CONFIG
 
 VARIABLES = {"one": tf.Variable([[1.0, 2.0, 3.0]]), "two": tf.Variable(4.0)}

@@ -14,9 +14,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import elmo_tf
 from elmo_tf.errors import InputError
+from elmo_tf.export import saved_model
 from elmo_tf.model import checkpoint
 from elmo_tf.model.encoder import ElmoEncoder
-from export import saved_model
 from tests.export.small import CONFIG, VOCABULARY, difference, make_encoder
 
 DIM = CONFIG.lstm.projection_dim

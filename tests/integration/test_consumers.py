@@ -20,8 +20,8 @@ import tensorflow as tf
 
 import elmo_tf
 from elmo_tf import train
+from elmo_tf.export import export_elmo, export_weights, saved_model
 from elmo_tf.model.loading import load_encoder
-from export import export_elmo, export_weights, saved_model
 from tests.export.small import difference, make_encoder
 from tests.training import tiny
 

@@ -243,7 +243,7 @@ def test_from_model(encoder, files, kind, tmp_path):
     source.set_weights(encoder.get_weights())
     path = {"pair": f"{files}/options.json,{files}/weights.hdf5", "directory": files}.get(kind)
     if kind == "saved_model":
-        from export import saved_model
+        from elmo_tf.export import saved_model
 
         source.scalar_mix.layer_weights.assign([0.3, -1.0, 2.0])
         source.scalar_mix.gamma.assign(1.3)

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
+from elmo_tf.export import saved_model
 from elmo_tf.model.checkpoint import named_variables
 from elmo_tf.model.loading import load_encoder
-from export import saved_model
 from tests.export.small import difference
 from tests.integration.zoo import (
     CONFIGURATIONS,

@@ -10,8 +10,8 @@ import tensorflow_hub as hub
 
 from elmo_tf import embed, evaluate, score, train, vocab
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.export import export_elmo
 from elmo_tf.text import characters
-from export import export_elmo
 
 WHO = ("кошка", "собака", "старик", "猫", "狗", "老人")
 DOES = ("видит", "любит", "ждёт", "看见", "喜欢", "等待")

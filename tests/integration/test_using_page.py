@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
+from elmo_tf.export import saved_model
 from elmo_tf.formats import bilm_tf
 from elmo_tf.model.encoder import ElmoEncoder
-from export import saved_model
 from tests.integration.test_consumers import run
 from tests.test_readme import CONFIG, EXAMPLE, PROJECTION, SENTENCES, run_python, run_shell
 

@@ -16,6 +16,7 @@ from elmo_tf import embed, evaluate, score, train
 from elmo_tf.cli import train_flags
 from elmo_tf.config.model import ElmoConfig, LstmConfig, WordInputConfig
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.export import export_elmo, export_weights
 from elmo_tf.model import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.model.loading import load_encoder
@@ -24,7 +25,6 @@ from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.training.load_run import load_trained_model
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import TrainStep
-from export import export_elmo, export_weights
 from tests.integration.numpy_bilm import word_layers
 from tests.training import tiny
 

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
+from elmo_tf.export import saved_model
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.model import checkpoint, loading
 from elmo_tf.model.encoder import ElmoEncoder
-from export import saved_model
 
 CONFIG = ElmoConfig(
     CharCnnConfig(
