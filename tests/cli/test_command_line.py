@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from absl import flags
@@ -165,11 +166,11 @@ def test_help_needs_no_other_flag(capsys, argument):
 
 def commands():
     """The modules of all commands, by what makes one."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    here = Path(__file__).parents[2]
     found = []
     for package in ("elmo_tf", "export"):
         for name in sorted(os.listdir(os.path.join(here, package))):
-            if name.endswith(".py") and name != "command_line.py":  # which shows how it is done
+            if name.endswith(".py"):
                 with open(os.path.join(here, package, name), encoding="utf-8") as file:
                     if "    return command_line.run(_FLAGS" in file.read():
                         found.append(f"{package}.{name[:-3]}")
@@ -228,7 +229,7 @@ def test_what_tensorflow_says_is_shown_if_it_fails_to_load(project_dir, tmp_path
 SCRIPT = """
 import sys, time
 from absl import flags
-from elmo_tf import command_line
+from elmo_tf.cli import command_line
 def body(options):
     print("ready", flush=True)
     {body}

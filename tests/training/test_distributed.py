@@ -40,7 +40,8 @@ SECONDS = 240  # much more than any of it takes
 
 TWO_CPUS = """
 import sys
-from elmo_tf import command_line, train
+from elmo_tf import train
+from elmo_tf.cli import command_line
 command_line.load_tensorflow()
 import tensorflow as tf
 [cpu] = tf.config.list_physical_devices("CPU")
