@@ -79,7 +79,7 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
-    from elmo_tf.model.initial_state import mean_end_state
+    from elmo_tf.model.initial_state import mean_initial_state
     from elmo_tf.scoring import evaluation
     from elmo_tf.text.corpus import WindowStream
     from elmo_tf.text.sentences import SentenceReader
@@ -95,7 +95,7 @@ def _run(options: flags.FlagValues) -> None:
     start = None
     if start_paths:
         sentences = SentenceReader(start_paths, tokenizer, passes=1)
-        start = mean_end_state(trained.model.encoder, sentences).state
+        start = mean_initial_state(trained.model.encoder, sentences).state
     scorer = evaluation.WindowScorer(trained.model, start)
     with tqdm(unit=" tokens", delay=1, leave=False, disable=None) as bar:
         if options.carry_state:

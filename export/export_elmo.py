@@ -29,7 +29,7 @@ from elmo_tf.training import run_directory
 
 if TYPE_CHECKING:
     from elmo_tf.model.encoder import ElmoEncoder
-    from elmo_tf.model.initial_state import StartState
+    from elmo_tf.model.initial_state import InitialState
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -109,9 +109,9 @@ def _run(options: flags.FlagValues) -> None:
     cached_words = []
     if options.cache_vocab_file is not None:
         cached_words = Vocabulary.from_file(options.cache_vocab_file).words
-    start_paths = []
+    state_paths = []
     if options.initial_state_files is not None:
-        start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
+        state_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
     from elmo_tf.model import loading
 
@@ -127,7 +127,7 @@ def _run(options: flags.FlagValues) -> None:
         vocabulary_file=loading.vocabulary_of(found),
         provenance=model_card.provenance_of(found),
         cached_words=cached_words,
-        start=_start_state(encoder, start_paths, found, options) if start_paths else None,
+        initial_state=_initial_state(encoder, state_paths, found, options) if state_paths else None,
     )
     print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
     if options.archive:
@@ -135,18 +135,18 @@ def _run(options: flags.FlagValues) -> None:
     print("\n" + _how_to_load(options.output_dir, encoder.config.lstm.projection_dim))
 
 
-def _start_state(
+def _initial_state(
     encoder: "ElmoEncoder", paths: list[str], found: locate.ModelFiles, options: flags.FlagValues
-) -> "StartState":
+) -> "InitialState":
     """The mean state at the ends of a text's sentences; the text is split as the training's was."""
-    from elmo_tf.model.initial_state import mean_end_state
+    from elmo_tf.model.initial_state import mean_initial_state
 
     tokenizer, normalize = options.tokenizer, options.normalize
     if found.kind == locate.TRAINING:
         training = run_directory.read_description(found.path)[1]
         tokenizer, normalize = tokenizer or training.tokenizer, normalize or training.normalize
     split = make_tokenizer(tokenizer or "whitespace", normalize or "none")
-    return mean_end_state(encoder, SentenceReader(paths, split, passes=1))
+    return mean_initial_state(encoder, SentenceReader(paths, split, passes=1))
 
 
 def _check_apart(found: locate.ModelFiles, output_dir: str) -> None:

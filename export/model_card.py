@@ -128,8 +128,8 @@ def note_on_cached_words(embeddings: tf.Variable) -> str:
     )
 
 
-def note_on_start(num_sentences: int) -> str:
-    """What a user has to know of a stored start state."""
+def note_on_initial_state(num_sentences: int) -> str:
+    """What a user has to know of a stored initial state."""
     return (
         "Each row starts not from zeros but from a state that is stored here: the mean of the "
         f"language model's states at the ends of {num_sentences:,} sentences of a text, in both "

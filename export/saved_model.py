@@ -25,7 +25,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.checkpoint import Variables
 from elmo_tf.model.encoder import ElmoEncoder, Outputs
-from elmo_tf.model.initial_state import StartState
+from elmo_tf.model.initial_state import InitialState
 from elmo_tf.model.loading import (
     EXTRA_DIRECTORY,
     INITIAL_STATE,
@@ -58,11 +58,11 @@ class ExportedElmo(tf.Module):
       encoder: where weights and computation come from.
       trainable: "mix" if a user's training may change the scalar mix only; "all" for every weight.
       cached_words: words whose embeddings are looked up and not computed; see `CachedWords`.
-      start: the state that each row starts from, or None for zeros.
+      initial_state: the state that each row starts from, or None for zeros.
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `model.checkpoint`).
-      variables: the same as a list; behind them, if there are any, the start state and the
+      variables: the same as a list; behind them, if there are any, the initial state and the
         embeddings of cached words. Neither is trainable.
       trainable_variables: those that training may change.
       regularization_losses: functions without arguments; their sum belongs into a user's loss.
@@ -84,27 +84,28 @@ class ExportedElmo(tf.Module):
         encoder: ElmoEncoder,
         trainable: str = "mix",
         cached_words: Sequence[bytes] = (),
-        start: StartState | None = None,
+        initial_state: InitialState | None = None,
     ) -> None:
         super().__init__(name="elmo")
         trains_layers = trainable == "all"
         # Before all other attributes: a variable's name in the checkpoint is the first way to it.
         self.model = copy_variables(encoder, trains_layers)
-        initial_state = None
-        self._start = start
-        if start is not None:
-            self.initial_state = _state_variables(start.state)
-            initial_state = tf.nest.pack_sequence_as(start.state, list(self.initial_state.values()))
+        state = None
+        self._initial_state = initial_state
+        if initial_state is not None:
+            self.initial_state = _state_variables(initial_state.state)
+            values = list(self.initial_state.values())
+            state = tf.nest.pack_sequence_as(initial_state.state, values)
         self.cached_words = CachedWords(encoder, cached_words) if cached_words else None
         self.variables = [
             *self.model.values(),
-            *([] if start is None else self.initial_state.values()),
+            *([] if initial_state is None else self.initial_state.values()),
             *([] if self.cached_words is None else [self.cached_words.embeddings]),
         ]
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
         # A plain object, so that it is not saved, and with it neither is the encoder.
-        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, initial_state)
+        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, state)
         self.tokens = self._ways_in.token_dict
         setattr(self, self._ways_in.ids_name, self._ways_in.ids)
         self.token_ids = encoder.token_ids  # with word input it holds the table of words
@@ -122,8 +123,9 @@ class ExportedElmo(tf.Module):
         notes = []
         if self.cached_words is not None:
             notes.append(model_card.note_on_cached_words(self.cached_words.embeddings))
-        if self._start is not None:
-            notes.append(model_card.note_on_start(self._start.num_sentences))
+        if self._initial_state is not None:
+            num_sentences = self._initial_state.num_sentences
+            notes.append(model_card.note_on_initial_state(num_sentences))
         return notes
 
     @property
@@ -141,7 +143,7 @@ class ExportedElmo(tf.Module):
 
 
 def _state_variables(state: BiLmState) -> Variables:
-    """The start state by name, such as "forward_0.hidden".
+    """The initial state by name, such as "forward_0.hidden".
 
     Constants would do, but variables are found in the checkpoint by whoever reads it as a model.
     """
@@ -180,7 +182,7 @@ def export(
     vocabulary_file: str | os.PathLike | None = None,
     provenance: Iterable[str] = (),
     cached_words: Sequence[bytes] = (),
-    start: StartState | None = None,
+    initial_state: InitialState | None = None,
 ) -> None:
     """Writes an encoder as a SavedModel, whole or not at all.
 
@@ -197,8 +199,8 @@ def export(
       provenance: sentences for the model card, about where the weights come from.
       cached_words: words whose embeddings are stored and looked up, which text and tokens profit
         from. The results are the same.
-      start: the state that each row starts from, in all ways in; None for zeros. See
-        `sentence_ends.mean_end_state`.
+      initial_state: of each row, in all signatures; None for zeros. See
+        `elmo_tf.model.initial_state.mean_initial_state`.
 
     Raises:
       InputError: `trainable` is none of the two, or "all" with cached words; `output_dir` can't
@@ -212,7 +214,7 @@ def export(
     if archive:
         directories.check_archive_target(packed, overwrite)
     with directories.write_directory_atomically(output_dir, overwrite, is_saved_model) as folder:
-        module = ExportedElmo(encoder, trainable, cached_words, start)
+        module = ExportedElmo(encoder, trainable, cached_words, initial_state)
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))

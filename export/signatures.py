@@ -97,21 +97,21 @@ class WaysIn:
         lengths = boundaries.lengths_of_ids(ids)
         with self._exported_variables():
             # Dense: accelerators and converters take no shapes that depend on values.
-            embeddings = self._encoder.embed_ids(ids, lengths, dense=True)
-            return self._encode(embeddings, lengths, dense=True)
+            embeddings = self._encoder.embed_ids(ids, lengths, static_shapes=True)
+            return self._encode(embeddings, lengths, static_shapes=True)
 
     def _encode(
         self,
         embeddings: tf.Tensor,
         lengths: tf.Tensor,
         training: bool = False,
-        dense: bool = False,
+        static_shapes: bool = False,
     ) -> Outputs:
         initial_state = None
         if self._initial_state is not None:
             initial_state = repeat_state(self._initial_state, tf.shape(embeddings)[0])
         layers, _ = self._encoder.compute_layers(
-            embeddings, lengths, initial_state, training=training, dense=dense
+            embeddings, lengths, initial_state, training=training, static_shapes=static_shapes
         )
         if not self._trains_layers:
             # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a

@@ -37,6 +37,7 @@ class BiLm(keras.layers.Layer):
       use_skip_connections: whether layers above the first add their input to their output.
       dropout: share of values set to zero in training, 0 <= dropout < 1.
       seed: integer that fixes the initial weights and the dropout masks, or None.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       inputs: `[batch, time, projection_dim]`, the first `lengths` steps of each row real.
@@ -45,7 +46,8 @@ class BiLm(keras.layers.Layer):
       return_state: whether the state after each row's last real step is returned as well. The
         backward state is then the one after the first token, where that direction ends.
       training: whether dropout is on.
-      dense: True computes all rows to the end of the longest one; see `run_direction`.
+      static_shapes: whether all rows are computed to the end of the longest one; see
+        `run_direction`.
 
     Returns:
       A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
@@ -69,6 +71,7 @@ class BiLm(keras.layers.Layer):
         projection_clip: float | None = None,
         dropout: float = 0.0,
         seed: int | None = None,
+        without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)  # each layer rounds what it has to
@@ -92,6 +95,7 @@ class BiLm(keras.layers.Layer):
                 cell_clip,
                 projection_clip,
                 seed=derive_seed(seed, name),
+                without_initialization=without_initialization,
                 name=name,
                 dtype=self.dtype_policy,
             )
@@ -115,11 +119,11 @@ class BiLm(keras.layers.Layer):
         initial_state: BiLmState | None = None,
         return_state: bool = False,
         training: bool = False,
-        dense: bool = False,
+        static_shapes: bool = False,
     ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
         # Without lengths a training pass has the cheaper gradient; else they save time.
-        known_lengths = lengths if return_state or not (training or dense) else None
+        known_lengths = lengths if return_state or not (training or static_shapes) else None
         seed = self._dropout_seed() if training and self.dropout else None
         layers, states = {}, {}
         for direction in DIRECTIONS:
@@ -131,8 +135,8 @@ class BiLm(keras.layers.Layer):
                 tf.reverse_sequence(inputs, lengths, seq_axis=1) if backward else inputs,
                 None if initial_state is None else getattr(initial_state, direction),
                 lengths=known_lengths,
-                stops_state=return_state,
-                dense=dense,
+                hold_state_past_length=return_state,
+                static_shapes=static_shapes,
                 training=training,
                 dropout_seed=seed,
             )
@@ -151,8 +155,8 @@ class BiLm(keras.layers.Layer):
         lengths: tf.Tensor | None = None,
         training: bool = False,
         dropout_seed: tf.Tensor | RowsSeed | None = None,
-        stops_state: bool = True,
-        dense: bool = False,
+        hold_state_past_length: bool = True,
+        static_shapes: bool = False,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
         """Runs one stack over `inputs` in the order given; a language model's windows need this.
 
@@ -163,16 +167,20 @@ class BiLm(keras.layers.Layer):
           lengths: int32 `[batch]`; where the returned state stops, or None for the last step.
           training: whether dropout is on (it needs `dropout_seed`).
           dropout_seed: int32 `[2]`, or `RowsSeed`; the same seed gives the same masks.
-          stops_state: as for `ProjectedLstm`.
-          dense: False leaves out rows that have ended, which saves time but needs shapes that
-            depend on values. Without lengths and in training nothing is left out.
+          hold_state_past_length: as for `ProjectedLstm`.
+          static_shapes: whether no shape inside depends on values. If not, rows that have ended
+            are skipped, which saves time. Without lengths and in training none is skipped.
 
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
         """
-        options = {"training": training, "dropout_seed": dropout_seed, "stops_state": stops_state}
+        options = {
+            "training": training,
+            "dropout_seed": dropout_seed,
+            "hold_state_past_length": hold_state_past_length,
+        }
         # Dropout's masks are drawn for rows in their order.
-        if lengths is None or dense or training:
+        if lengths is None or static_shapes or training:
             return self._run_rows(direction, inputs, initial_state, lengths, **options)
         if initial_state is None:
             initial_state = getattr(self.zero_state(tf.shape(inputs)[0]), direction)
@@ -182,7 +190,7 @@ class BiLm(keras.layers.Layer):
             direction,
             *_take_rows((inputs, initial_state, lengths), order),
             **options,
-            falling=True,
+            lengths_descending=True,
         )
         return _take_rows(results, tf.argsort(order))
 
@@ -194,10 +202,10 @@ class BiLm(keras.layers.Layer):
         lengths: tf.Tensor | None,
         training: bool,
         dropout_seed: tf.Tensor | RowsSeed | None,
-        stops_state: bool,
-        falling: bool = False,
+        hold_state_past_length: bool,
+        lengths_descending: bool = False,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
-        """As `run_direction`, for rows in their order; `falling` as for `ProjectedLstm`."""
+        """As `run_direction`, without sorting; `lengths_descending` as for `ProjectedLstm`."""
         outputs, states = [], []
         for index, lstm in enumerate(self.stack(direction)):
             inputs = self._drop(inputs, direction, index, training, dropout_seed)
@@ -206,8 +214,8 @@ class BiLm(keras.layers.Layer):
                 initial_state=None if initial_state is None else initial_state[index],
                 lengths=lengths,
                 training=training,
-                stops_state=stops_state,
-                falling=falling,
+                hold_state_past_length=hold_state_past_length,
+                lengths_descending=lengths_descending,
             )
             if self.use_skip_connections and index > 0:
                 output += inputs

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import initial_values
 from elmo_tf.layers.highway import Highway
+from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.seeds import derive_seed
 
 ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh}
@@ -49,11 +49,12 @@ class CharCnn(keras.layers.Layer):
       filler_id: id that fills a token up to its right edge; None if there is no such id.
       seed: integer seed of the initial weights, from which a seed for each weight is derived;
         two layers built with one seed start equal. None: not repeatable.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       character_ids: int32 `[..., max_characters]`; max_characters is at least the widest filter.
-      dense: True computes every window, which needs no data-dependent shape inside and so
-        compiles under XLA and for accelerators. The result is the same.
+      static_shapes: whether every window is computed, so that no shape inside depends on values
+        and the layer compiles under XLA and for accelerators. The result is the same.
 
     Returns:
       float `[..., projection_dim]`. Rows of zeros give some vector too; masking is the caller's.
@@ -79,6 +80,7 @@ class CharCnn(keras.layers.Layer):
         num_characters: int = 261,
         filler_id: int | None = None,
         seed: int | None = None,
+        without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -94,11 +96,17 @@ class CharCnn(keras.layers.Layer):
         self.num_characters = num_characters
         self.filler_id = filler_id
         self.seed = seed
+        self._initial_values = InitialValues(seed, without_initialization)
         self.num_filters = sum(count for _, count in self.filters)
         self.widest_filter = max(width for width, _ in self.filters)
         for index in range(num_highway_layers):
             name = f"highway_{index}"
-            highway = Highway(derive_seed(seed, name), name=name, dtype=self.dtype_policy)
+            highway = Highway(
+                derive_seed(seed, name),
+                without_initialization,
+                name=name,
+                dtype=self.dtype_policy,
+            )
             setattr(self, name, highway)  # tf.train.Checkpoint would drop layers kept in a list
 
     def build(self, character_ids_shape: tuple[int | None, ...]) -> None:
@@ -106,7 +114,7 @@ class CharCnn(keras.layers.Layer):
             name="embedding",
             shape=(self.num_characters, self.embedding_dim),
             autocast=False,  # so that its gradient, of many summands each row, is not in half
-            initializer=initial_values.uniform(1.0, self.seed, "embedding"),
+            initializer=self._initial_values.uniform(1.0, "embedding"),
         )
         for index, (width, count) in enumerate(self.filters):
             self._add_convolution(index, width, count)
@@ -117,8 +125,8 @@ class CharCnn(keras.layers.Layer):
             self.projection_kernel = self.add_weight(
                 name="projection_kernel",
                 shape=(self.num_filters, self.projection_dim),
-                initializer=initial_values.normal(
-                    math.sqrt(1 / self.num_filters), self.seed, "projection_kernel"
+                initializer=self._initial_values.normal(
+                    math.sqrt(1 / self.num_filters), "projection_kernel"
                 ),
             )
             self.projection_bias = self.add_weight(
@@ -128,16 +136,16 @@ class CharCnn(keras.layers.Layer):
     def _add_convolution(self, index: int, width: int, count: int) -> None:
         name = f"convolution_kernel_{index}"
         if self.activation == "relu":
-            initializer = initial_values.uniform(0.05, self.seed, name)
+            initializer = self._initial_values.uniform(0.05, name)
         else:
             stddev = math.sqrt(1 / (width * self.embedding_dim))
-            initializer = initial_values.normal(stddev, self.seed, name)
+            initializer = self._initial_values.normal(stddev, name)
         shape = (width, self.embedding_dim, count)
         setattr(self, name, self.add_weight(name=name, shape=shape, initializer=initializer))
         name = f"convolution_bias_{index}"
         setattr(self, name, self.add_weight(name=name, shape=(count,), initializer="zeros"))
 
-    def call(self, character_ids: tf.Tensor, dense: bool = False) -> tf.Tensor:
+    def call(self, character_ids: tf.Tensor, static_shapes: bool = False) -> tf.Tensor:
         character_ids = tf.convert_to_tensor(character_ids)
         max_characters = character_ids.shape[-1]
         if max_characters is None or max_characters < self.widest_filter:
@@ -146,7 +154,7 @@ class CharCnn(keras.layers.Layer):
                 f"{self.widest_filter} (the widest filter), got {max_characters}"
             )
         token_ids = tf.reshape(character_ids, [-1, max_characters])  # [tokens, max_characters]
-        vectors = self._convolve(token_ids, dense or self.filler_id is None)
+        vectors = self._convolve(token_ids, static_shapes or self.filler_id is None)
         if self.num_highway_layers:
             columns = tf.transpose(vectors)  # [num_filters, tokens]
             for index in range(self.num_highway_layers):
@@ -159,12 +167,12 @@ class CharCnn(keras.layers.Layer):
         vectors.set_shape(self.compute_output_shape(character_ids.shape))
         return vectors
 
-    def _convolve(self, token_ids: tf.Tensor, dense: bool) -> tf.Tensor:
+    def _convolve(self, token_ids: tf.Tensor, static_shapes: bool) -> tf.Tensor:
         """Character ids `[tokens, max_characters]` to filter outputs `[tokens, num_filters]`."""
         table = tf.pad(self.embedding, [[1, 0], [0, 0]])  # row 0, padding, is zeros
         embedded = tf.gather(table, token_ids)  # [tokens, max_characters, embedding_dim]
         embedded = tf.cast(embedded, self.compute_dtype)
-        windows = None if dense else distinct_windows(token_ids, self.filler_id)
+        windows = None if static_shapes else distinct_windows(token_ids, self.filler_id)
         outputs = []
         for index in range(len(self.filters)):
             kernel = tf.convert_to_tensor(getattr(self, f"convolution_kernel_{index}"))

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import initial_values
+from elmo_tf.layers.initial_values import InitialValues
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -25,6 +25,7 @@ class Highway(keras.layers.Layer):
     Args:
       seed: integer seed of the initial weights; each weight draws from a seed of its own derived
         from it, so two layers built with one seed start equal. None: not repeatable.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       inputs: float `[..., dim]`.
@@ -40,9 +41,12 @@ class Highway(keras.layers.Layer):
       Srivastava, Greff and Schmidhuber (2015), Highway Networks, arXiv:1505.00387.
     """
 
-    def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, seed: int | None = None, without_initialization: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.seed = seed
+        self._initial_values = InitialValues(seed, without_initialization)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         dim = input_shape[-1]
@@ -56,7 +60,7 @@ class Highway(keras.layers.Layer):
         )
 
     def _add_matrix(self, name: str, dim: int) -> keras.Variable:
-        initializer = initial_values.normal(math.sqrt(1 / dim), self.seed, name)
+        initializer = self._initial_values.normal(math.sqrt(1 / dim), name)
         return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:

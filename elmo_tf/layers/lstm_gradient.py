@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from elmo_tf.layers import lstm_scan
-from elmo_tf.layers.lstm_scan import Recurrence
+from elmo_tf.layers.lstm_scan import LstmWeights
 
 
 def scan_for_training(
@@ -22,7 +22,7 @@ def scan_for_training(
     hidden: tf.Tensor,
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
-    recurrence: Recurrence,
+    weights: LstmWeights,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """`lstm_scan.scan`, differentiable in every tensor.
 
@@ -31,14 +31,14 @@ def scan_for_training(
       hidden: `[projection_dim, batch]`.
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
-      recurrence: weights and clips.
+      weights: weights and clips.
 
     Returns:
       Outputs `[time, projection_dim, batch]`, and the last hidden and cell state.
     """
-    kernels = [recurrence.recurrent_kernel, recurrence.bias]
-    if recurrence.projection_kernel is not None:
-        kernels.append(recurrence.projection_kernel)
+    kernels = [weights.recurrent_kernel, weights.bias]
+    if weights.projection_kernel is not None:
+        kernels.append(weights.projection_kernel)
 
     @tf.custom_gradient
     def run(
@@ -48,7 +48,7 @@ def scan_for_training(
         input_kernel: tf.Tensor,
         *kernels: tf.Tensor,
     ) -> tuple:
-        local = recurrence._replace(
+        local = weights._replace(
             recurrent_kernel=kernels[0],
             bias=kernels[1],
             projection_kernel=kernels[2] if len(kernels) > 2 else None,
@@ -87,7 +87,7 @@ def _forward(
     hidden: tf.Tensor,
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
-    recurrence: Recurrence,
+    weights: LstmWeights,
 ) -> _Saved:
     num_steps = tf.shape(inputs)[1]
     gates = lstm_scan.input_gates(tf.transpose(inputs, [2, 1, 0]), input_kernel)
@@ -98,7 +98,7 @@ def _forward(
     )
 
     def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, arrays: _Saved) -> tuple:
-        hidden, cell, activations = lstm_scan.step(gates[:, time], hidden, cell, recurrence)
+        hidden, cell, activations = lstm_scan.step(gates[:, time], hidden, cell, weights)
         pairs = zip(arrays.activations, activations, strict=True)
         arrays = _Saved(
             arrays.hiddens.write(time + 1, hidden),
@@ -124,18 +124,18 @@ class _Steps(NamedTuple):
 def _steps_back(
     inputs: tf.Tensor,
     saved: _Saved,
-    recurrence: Recurrence,
+    weights: LstmWeights,
     d_outputs: tf.Tensor,
     d_hidden: tf.Tensor,
     d_cell: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, _Steps]:
     """Gradients of the state before the first step, and what those of the weights need."""
-    has_projection = recurrence.projection_kernel is not None
+    has_projection = weights.projection_kernel is not None
     # Transposed once here: a transposed left side inside the loop is several times slower.
-    recurrent_t = tf.transpose(recurrence.recurrent_kernel)  # [projection_dim, 4 * units]
-    projection_t = tf.transpose(recurrence.projection_kernel) if has_projection else None
+    recurrent_t = tf.transpose(weights.recurrent_kernel)  # [projection_dim, 4 * units]
+    projection_t = tf.transpose(weights.projection_kernel) if has_projection else None
     num_steps = tf.shape(inputs)[1]
-    steps = [_array(recurrence.bias, num_steps)]
+    steps = [_array(weights.bias, num_steps)]
     if has_projection:
         steps += [_array(d_hidden, num_steps), _array(d_cell, num_steps)]
 
@@ -147,11 +147,11 @@ def _steps_back(
         of_projection = []
         if has_projection:
             hidden = saved.hiddens[time + 1]
-            d_hidden = _inside(d_hidden, hidden, recurrence.projection_clip)
+            d_hidden = _inside(d_hidden, hidden, weights.projection_clip)
             of_projection = [d_hidden, o * tanh_cell]
             d_hidden = lstm_scan.product(projection_t, d_hidden)  # [units, batch]
         d_cell += d_hidden * o * (1.0 - tanh_cell * tanh_cell)
-        d_cell = _inside(d_cell, saved.cells[time + 1], recurrence.cell_clip)
+        d_cell = _inside(d_cell, saved.cells[time + 1], weights.cell_clip)
         d_gates = [
             d_cell * j * i * (1.0 - i),
             d_cell * i * (1.0 - j * j),
@@ -184,7 +184,7 @@ def _of_inputs_and_weights(
     inputs: tf.Tensor,
     previous_hiddens: tf.Tensor,
     input_kernel: tf.Tensor,
-    recurrence: Recurrence,
+    weights: LstmWeights,
 ) -> list[tf.Tensor]:
     """Gradients of inputs, input kernel, recurrent kernel, bias and, if there, projection."""
     d_bias = tf.reduce_sum(steps.d_gates, axis=0)  # [4 * units, batch]
@@ -202,7 +202,7 @@ def _of_inputs_and_weights(
     d_inputs = tf.reshape(d_inputs, [inputs.shape[2], num_steps, batch])
     d_inputs = tf.cast(tf.transpose(d_inputs, [2, 1, 0]), inputs.dtype)  # [batch, time, input_dim]
     gradients = [d_inputs, d_input_kernel, d_recurrent_kernel, d_bias]
-    if recurrence.projection_kernel is not None:
+    if weights.projection_kernel is not None:
         d_projected, unprojected = (
             tf.cast(_columns(values), d_gates.dtype) for values in steps[1:]
         )

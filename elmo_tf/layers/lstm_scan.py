@@ -25,7 +25,7 @@ class LstmState(NamedTuple):
     cell: tf.Tensor
 
 
-class Recurrence(NamedTuple):
+class LstmWeights(NamedTuple):
     """What a step needs beside its inputs.
 
     Attributes:
@@ -74,22 +74,22 @@ def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 def step(
-    gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, recurrence: Recurrence
+    gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, weights: LstmWeights
 ) -> tuple[tf.Tensor, tf.Tensor, Activations]:
     """One step: the input's part of the gates `[4 * units, batch]`, to hidden and cell."""
     # One pass over the three; the bias is as wide as the batch since broadcasting is slower.
-    gates = tf.add_n([gates, product(recurrence.recurrent_kernel, hidden), recurrence.bias])
+    gates = tf.add_n([gates, product(weights.recurrent_kernel, hidden), weights.bias])
     units = cell.shape[0]
     i, j, f_and_o = tf.split(gates, [units, units, 2 * units])
     # The two that lie side by side in one operation: with few rows, calls cost more than work.
     f, o = tf.split(tf.sigmoid(f_and_o), 2)
     i, j = tf.sigmoid(i), tf.tanh(j)
-    cell = clip(f * cell + i * j, recurrence.cell_clip)  # [units, batch]
+    cell = clip(f * cell + i * j, weights.cell_clip)  # [units, batch]
     tanh_cell = tf.tanh(cell)
     hidden = o * tanh_cell
-    if recurrence.projection_kernel is not None:
-        projected = product(recurrence.projection_kernel, hidden)  # [projection_dim, batch]
-        hidden = clip(projected, recurrence.projection_clip)
+    if weights.projection_kernel is not None:
+        projected = product(weights.projection_kernel, hidden)  # [projection_dim, batch]
+        hidden = clip(projected, weights.projection_clip)
     return hidden, cell, Activations(i, j, f, o, tanh_cell)
 
 
@@ -110,10 +110,10 @@ def scan(
     hidden: tf.Tensor,
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
-    recurrence: Recurrence,
+    weights: LstmWeights,
     lengths: tf.Tensor | None = None,
-    stops_state: bool = True,
-    falling: bool = False,
+    hold_state_past_length: bool = True,
+    lengths_descending: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs all steps.
 
@@ -122,12 +122,12 @@ def scan(
       hidden: `[projection_dim, batch]`.
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
-      recurrence: weights and clips.
+      weights: weights and clips.
       lengths: int32 `[batch]` or None.
-      stops_state: whether a row's state stops changing after its length. If not, the state that is
-        returned has no meaning where there are lengths.
-      falling: whether lengths never rise from one row to the next. Rows that have ended are then
-        the last ones, and are left out of the products.
+      hold_state_past_length: whether a row's state stays as it is after its last real step. If not,
+        the returned state has no meaning where there are lengths.
+      lengths_descending: whether no row is longer than the one before it. Rows that have ended are
+        then the last ones, and the products skip them.
 
     Returns:
       Outputs `[time, projection_dim, batch]` (past a row's length without meaning), and the last
@@ -148,11 +148,11 @@ def scan(
     ) -> tuple:
         end = tf.minimum(start + steps_at_once, num_steps)
         gates = input_gates(rows.first(columns[:, start:end]), input_kernel)
-        local = recurrence._replace(bias=rows.first(recurrence.bias))
+        local = weights._replace(bias=rows.first(weights.bias))
 
         def body(time: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor) -> tuple:
             new_hidden, new_cell, _ = step(gates[:, time - start], hidden, cell, local)
-            if lengths is not None and stops_state:
+            if lengths is not None and hold_state_past_length:
                 is_real = (time < rows.first(lengths))[tf.newaxis, :]  # [1, rows]
                 new_hidden = tf.where(is_real, new_hidden, hidden)
                 new_cell = tf.where(is_real, new_cell, cell)
@@ -166,7 +166,7 @@ def scan(
     def run_chunk(
         start: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, outputs: tf.Tensor
     ) -> tuple:
-        rows = _Rows(batch, lengths if falling else None, start)
+        rows = _Rows(batch, lengths if lengths_descending else None, start)
         state = rows.first(hidden), rows.first(cell)
         start, new_hidden, new_cell, outputs = run_steps(start, rows, *state, outputs)
         return start, rows.put(new_hidden, hidden), rows.put(new_cell, cell), outputs

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import initial_values, lstm_gradient, lstm_scan
+from elmo_tf.layers import lstm_gradient, lstm_scan
+from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.lstm_scan import LstmState
 
 
@@ -39,6 +40,7 @@ class ProjectedLstm(keras.layers.Layer):
       cell_clip: limit for the cell, or None.
       projection_clip: limit for the output, or None.
       seed: integer that fixes the initial weights, or None.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       inputs: `[batch, time, input_dim]`, time at least 1, batch possibly 0.
@@ -47,9 +49,10 @@ class ProjectedLstm(keras.layers.Layer):
         last real step, and outputs past a row's length have no meaning.
       training: if True and there are no lengths, activations are kept for a cheaper gradient;
         values are the same.
-      stops_state: False saves a little time with lengths; the returned state has no meaning then.
-      falling: True says that lengths never rise from one row to the next. Rows that have ended are
-        then left out, which saves time, but needs shapes that depend on values: neither XLA nor
+      hold_state_past_length: whether a row's state stays as it is after its last real step. False
+        saves a little time with lengths; the returned state has no meaning then.
+      lengths_descending: whether no row is longer than the one before it. Rows that have ended are
+        then skipped, which saves time but needs shapes that depend on values: neither XLA nor
         converters take those.
 
     Returns:
@@ -71,6 +74,7 @@ class ProjectedLstm(keras.layers.Layer):
         cell_clip: float | None = None,
         projection_clip: float | None = None,
         seed: int | None = None,
+        without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         # Without autocast, here and for the weights: the state is not to be rounded.
@@ -90,6 +94,7 @@ class ProjectedLstm(keras.layers.Layer):
         self.cell_clip = cell_clip
         self.projection_clip = projection_clip
         self.seed = seed
+        self._initial_values = InitialValues(seed, without_initialization)
 
     @property
     def has_projection(self) -> bool:
@@ -103,13 +108,13 @@ class ProjectedLstm(keras.layers.Layer):
         self.input_kernel = self.add_weight(
             name="input_kernel",
             shape=(4 * self.units, input_dim),
-            initializer=initial_values.uniform(limit, self.seed, "input_kernel"),
+            initializer=self._initial_values.uniform(limit, "input_kernel"),
             **as_they_are,
         )
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel",
             shape=(4 * self.units, self.projection_dim),
-            initializer=initial_values.uniform(limit, self.seed, "recurrent_kernel"),
+            initializer=self._initial_values.uniform(limit, "recurrent_kernel"),
             **as_they_are,
         )
         self.bias = self.add_weight(
@@ -121,9 +126,7 @@ class ProjectedLstm(keras.layers.Layer):
             self.projection_kernel = self.add_weight(
                 name="projection_kernel",
                 shape=(self.projection_dim, self.units),
-                initializer=initial_values.uniform(
-                    projection_limit, self.seed, "projection_kernel"
-                ),
+                initializer=self._initial_values.uniform(projection_limit, "projection_kernel"),
                 **as_they_are,
             )
 
@@ -133,8 +136,8 @@ class ProjectedLstm(keras.layers.Layer):
         initial_state: LstmState | None = None,
         lengths: tf.Tensor | None = None,
         training: bool = False,
-        stops_state: bool = True,
-        falling: bool = False,
+        hold_state_past_length: bool = True,
+        lengths_descending: bool = False,
     ) -> tuple[tf.Tensor, LstmState]:
         inputs = tf.cast(inputs, self.variable_dtype)
         batch = tf.shape(inputs)[0]
@@ -144,7 +147,7 @@ class ProjectedLstm(keras.layers.Layer):
         # Added here, the forget gate's 1 costs nothing in each step.
         is_forget = tf.repeat(tf.constant([0.0, 0.0, 1.0, 0.0], inputs.dtype), self.units)
         bias = (tf.convert_to_tensor(self.bias) + is_forget)[:, tf.newaxis]
-        recurrence = lstm_scan.Recurrence(
+        weights = lstm_scan.LstmWeights(
             self._kernel(self.recurrent_kernel),
             tf.broadcast_to(bias, [4 * self.units, batch]),
             self._kernel(self.projection_kernel) if self.has_projection else None,
@@ -153,12 +156,17 @@ class ProjectedLstm(keras.layers.Layer):
         )
         input_kernel = self._kernel(self.input_kernel)
         if training and lengths is None:
-            results = lstm_gradient.scan_for_training(
-                inputs, hidden, cell, input_kernel, recurrence
-            )
+            results = lstm_gradient.scan_for_training(inputs, hidden, cell, input_kernel, weights)
         else:
             results = lstm_scan.scan(
-                inputs, hidden, cell, input_kernel, recurrence, lengths, stops_state, falling
+                inputs,
+                hidden,
+                cell,
+                input_kernel,
+                weights,
+                lengths,
+                hold_state_past_length,
+                lengths_descending,
             )
         outputs, hidden, cell = results
         outputs = tf.transpose(outputs, [2, 0, 1])  # [batch, time, projection_dim]
@@ -180,8 +188,8 @@ class ProjectedLstm(keras.layers.Layer):
         initial_state: LstmState | None = None,
         lengths: keras.KerasTensor | None = None,
         training: bool = False,
-        stops_state: bool = True,
-        falling: bool = False,
+        hold_state_past_length: bool = True,
+        lengths_descending: bool = False,
     ) -> tuple[keras.KerasTensor, LstmState]:
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import initial_values
+from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.log_sum_exp import log_sum_exp
 from elmo_tf.layers.top_classes import TopClasses, top_classes
 from elmo_tf.layers.variable_rows import gather_rows
@@ -38,6 +38,7 @@ class SampledSoftmax(keras.layers.Layer):
     Args:
       vocabulary_size: number of classes, at least 1.
       seed: integer that fixes the initial weights, or None.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       inputs: `[positions, dim]`.
@@ -60,7 +61,13 @@ class SampledSoftmax(keras.layers.Layer):
       Jean et al. 2015, section 3, https://arxiv.org/abs/1412.2007.
     """
 
-    def __init__(self, vocabulary_size: int, seed: int | None = None, **kwargs) -> None:
+    def __init__(
+        self,
+        vocabulary_size: int,
+        seed: int | None = None,
+        without_initialization: bool = False,
+        **kwargs: Any,
+    ) -> None:
         # Without autocast, here and for the weights: a cast would copy the whole kernel each step.
         super().__init__(autocast=False, **kwargs)
         if vocabulary_size < 1:
@@ -69,6 +76,7 @@ class SampledSoftmax(keras.layers.Layer):
             )
         self.vocabulary_size = vocabulary_size
         self.seed = seed
+        self._initial_values = InitialValues(seed, without_initialization)
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         self._add_kernel(inputs_shape[-1])
@@ -84,7 +92,7 @@ class SampledSoftmax(keras.layers.Layer):
         self.kernel = self.add_weight(
             name="kernel",
             shape=(self.vocabulary_size, dim),
-            initializer=initial_values.normal(1 / math.sqrt(dim), self.seed, "kernel"),
+            initializer=self._initial_values.normal(1 / math.sqrt(dim), "kernel"),
             dtype="float32",
             autocast=False,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers import initial_values
+from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.variable_rows import gather_rows
 
 
@@ -28,10 +28,11 @@ class WordEmbedding(keras.layers.Layer):
       vocabulary_size: number of words.
       projection_dim: width of the result.
       seed: integer that fixes the initial weights, or None.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
       word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding.
-      dense: there for `CharCnn`, whose place the layer takes. No shape in here depends on values.
+      static_shapes: accepted as `CharCnn` accepts it; here no shape ever depends on values.
 
     Returns:
       float `[..., projection_dim]`. Padding gives some vector too; masking is the caller's.
@@ -46,7 +47,12 @@ class WordEmbedding(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocabulary_size: int, projection_dim: int, seed: int | None = None, **kwargs: Any
+        self,
+        vocabulary_size: int,
+        projection_dim: int,
+        seed: int | None = None,
+        without_initialization: bool = False,
+        **kwargs: Any,
     ) -> None:
         # Without autocast, here and for the weight: a cast would copy the whole table each step.
         super().__init__(autocast=False, **kwargs)
@@ -57,19 +63,20 @@ class WordEmbedding(keras.layers.Layer):
         self.vocabulary_size = vocabulary_size
         self.projection_dim = projection_dim
         self.seed = seed
+        self._initial_values = InitialValues(seed, without_initialization)
 
     def build(self, word_ids_shape: tuple[int | None, ...]) -> None:
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.vocabulary_size, self.projection_dim),
-            initializer=initial_values.normal(
-                1 / math.sqrt(self.projection_dim), self.seed, "embedding"
+            initializer=self._initial_values.normal(
+                1 / math.sqrt(self.projection_dim), "embedding"
             ),
             dtype="float32",
             autocast=False,
         )
 
-    def call(self, word_ids: tf.Tensor, dense: bool = False) -> tf.Tensor:
+    def call(self, word_ids: tf.Tensor, static_shapes: bool = False) -> tf.Tensor:
         rows = tf.maximum(tf.convert_to_tensor(word_ids) - 1, 0)
         # `value`, as gathering from a copy of the table would have a gradient of its size.
         return tf.cast(gather_rows(self.embedding, rows), self.compute_dtype)

@@ -44,6 +44,7 @@ class ElmoEncoder(keras.layers.Layer):
       seed: integer that fixes the initial weights, or None.
       vocabulary: the words of a model with word input, or a list of them. Other models need none,
         and leave it aside.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Attributes:
       token_ids: from tokens to the ids of `token_layer`; see `elmo_tf.model.inputs.token_ids`.
@@ -86,12 +87,14 @@ class ElmoEncoder(keras.layers.Layer):
         dropout: float = 0.0,
         seed: int | None = None,
         vocabulary: Vocabulary | Sequence[str | bytes] | None = None,
+        without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
         self.dropout = dropout
         self.seed = seed
+        self._without_initialization = without_initialization
         self.vocabulary: Vocabulary | None = None
         if self.config.word_input is None:
             self._read_characters()
@@ -107,6 +110,7 @@ class ElmoEncoder(keras.layers.Layer):
             projection_clip=lstm.projection_clip,
             dropout=dropout,
             seed=derive_seed(seed, "bilm"),
+            without_initialization=without_initialization,
             name="bilm",
             dtype=self.dtype_policy,
         )
@@ -129,6 +133,7 @@ class ElmoEncoder(keras.layers.Layer):
             num_characters=characters.NUM_CHARACTERS,
             filler_id=characters.FILLER,
             seed=derive_seed(self.seed, "char_cnn"),
+            without_initialization=self._without_initialization,
             name="char_cnn",
             dtype=self.dtype_policy,
         )
@@ -145,6 +150,7 @@ class ElmoEncoder(keras.layers.Layer):
             len(vocabulary),
             self.config.lstm.projection_dim,
             seed=derive_seed(self.seed, "word_embedding"),
+            without_initialization=self._without_initialization,
             name="word_embedding",
             dtype=self.dtype_policy,
         )
@@ -240,12 +246,12 @@ class ElmoEncoder(keras.layers.Layer):
         sequence_len: ArrayLike = None,
         initial_state: State = None,
         return_state: bool = False,
-        dense: bool = False,
+        static_shapes: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for character ids: int32 `[batch, max_tokens, max_characters]`.
 
-        Uses no string operation; with `dense`, no shape that depends on values either, so that
-        converters and accelerators can take it. On a CPU `dense` is slower.
+        Uses no string operation; with `static_shapes`, no shape that depends on values either, so
+        that converters and accelerators can take it. On a CPU `static_shapes` is slower.
         """
         token_ids = as_tensor(token_ids)
         if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
@@ -256,7 +262,7 @@ class ElmoEncoder(keras.layers.Layer):
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_ids(token_ids)
         inputs = [token_ids, boundaries.as_lengths(sequence_len)]
-        return self._traces.run(self._ids, inputs, initial_state, return_state, dense)
+        return self._traces.run(self._ids, inputs, initial_state, return_state, static_shapes)
 
     def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
         return self._tokens(*split_and_pad(text), initial_state, return_state)
@@ -275,11 +281,11 @@ class ElmoEncoder(keras.layers.Layer):
         lengths: tf.Tensor,
         initial_state: State,
         return_state: bool,
-        dense: bool,
+        static_shapes: bool,
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, token_ids)
-        embeddings = self.embed_ids(token_ids, lengths, dense)
-        return self._encode(embeddings, lengths, initial_state, return_state, dense)
+        embeddings = self.embed_ids(token_ids, lengths, static_shapes)
+        return self._encode(embeddings, lengths, initial_state, return_state, static_shapes)
 
     def embed_tokens(
         self,
@@ -301,10 +307,12 @@ class ElmoEncoder(keras.layers.Layer):
         """Word embeddings without boundaries: string `[words]` to `[words, P]`."""
         return self.token_layer(self.token_ids(words))
 
-    def embed_ids(self, token_ids: tf.Tensor, lengths: tf.Tensor, dense: bool = False) -> tf.Tensor:
+    def embed_ids(
+        self, token_ids: tf.Tensor, lengths: tf.Tensor, static_shapes: bool = False
+    ) -> tf.Tensor:
         """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
         bounded = boundaries.add_boundary_ids(token_ids, lengths, self.token_ids.boundaries)
-        return self.token_layer(bounded, dense=dense)
+        return self.token_layer(bounded, static_shapes=static_shapes)
 
     def _encode(
         self,
@@ -312,10 +320,10 @@ class ElmoEncoder(keras.layers.Layer):
         lengths: tf.Tensor,
         initial_state: State,
         return_state: bool,
-        dense: bool = False,
+        static_shapes: bool = False,
     ) -> Any:
         layers, state = self.compute_layers(
-            embeddings, lengths, initial_state, return_state, dense=dense
+            embeddings, lengths, initial_state, return_state, static_shapes=static_shapes
         )
         outputs = self.mix_layers(layers, lengths)
         return (outputs, state) if return_state else outputs
@@ -327,7 +335,7 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state: State = None,
         return_state: bool = False,
         training: bool = False,
-        dense: bool = False,
+        static_shapes: bool = False,
     ) -> tuple[list[tf.Tensor], State]:
         """Everything between the words and the mix.
 
@@ -337,7 +345,7 @@ class ElmoEncoder(keras.layers.Layer):
           initial_state: state to start from, or None for zeros.
           return_state: whether the state after each row's last token is wanted.
           training: whether dropout is on, and activations are kept for a cheaper gradient.
-          dense: whether rows are computed to the end of the longest one; see `encode_ids`.
+          static_shapes: whether rows are computed to the end of the longest one; see `encode_ids`.
 
         Returns:
           The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
@@ -349,7 +357,7 @@ class ElmoEncoder(keras.layers.Layer):
             initial_state=initial_state,
             return_state=return_state,
             training=training,
-            dense=dense,
+            static_shapes=static_shapes,
         )
         layers, state = layers if return_state else (layers, None)
         is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)

@@ -21,7 +21,7 @@ from elmo_tf.text.batches import batches_by_tokens
 _BATCH_TOKENS = 2048
 
 
-class StartState(NamedTuple):
+class InitialState(NamedTuple):
     """A state to start sentences from.
 
     Attributes:
@@ -33,7 +33,7 @@ class StartState(NamedTuple):
     num_sentences: int
 
 
-def mean_end_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> StartState:
+def mean_initial_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> InitialState:
     """The mean state at the ends of sentences, each of them read from the zero state.
 
     A sentence ends where training goes on to the next one: after its last token, before `</S>`;
@@ -63,7 +63,7 @@ def mean_end_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> St
         tf.cast(total[np.newaxis] / num_sentences, like.dtype)
         for total, like in zip(totals, tf.nest.flatten(zeros), strict=True)
     ]
-    return StartState(tf.nest.pack_sequence_as(zeros, means), num_sentences)
+    return InitialState(tf.nest.pack_sequence_as(zeros, means), num_sentences)
 
 
 def repeat_state(state: BiLmState, batch: int | tf.Tensor) -> BiLmState:

@@ -62,6 +62,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         float32 as ever.
       vocabulary: the words, for a model with word input; see `ElmoEncoder`.
       restart_share: share of rows that in training start a window from zeros and do not go on.
+      without_initialization: whether weights start as zeros; for weights read from a file.
 
     Reference:
       Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
@@ -76,6 +77,7 @@ class ElmoLanguageModel(keras.layers.Layer):
         precision: str = "float32",
         vocabulary: Vocabulary | None = None,
         restart_share: float = 0.0,
+        without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -85,6 +87,7 @@ class ElmoLanguageModel(keras.layers.Layer):
             dropout=dropout,
             seed=seed,
             vocabulary=vocabulary,
+            without_initialization=without_initialization,
             name="encoder",
             dtype=precision,
         )
@@ -92,7 +95,10 @@ class ElmoLanguageModel(keras.layers.Layer):
             self.softmax = SharedSoftmax(self.encoder.word_embedding, name="softmax")
         else:
             self.softmax = SampledSoftmax(
-                vocabulary_size, seed=derive_seed(seed, "softmax"), name="softmax"
+                vocabulary_size,
+                seed=derive_seed(seed, "softmax"),
+                without_initialization=without_initialization,
+                name="softmax",
             )
         self.softmax.build((None, config.lstm.projection_dim))
         self.built = True

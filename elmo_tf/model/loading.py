@@ -18,7 +18,6 @@ from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
 from elmo_tf.formats.locate import ModelFiles
-from elmo_tf.layers import initial_values
 from elmo_tf.model import checkpoint
 from elmo_tf.model.checkpoint import CheckpointReader
 from elmo_tf.model.encoder import ElmoEncoder
@@ -62,15 +61,14 @@ def load_published(make: Callable[..., ElmoEncoder], found: ModelFiles) -> ElmoE
     """An encoder with the weights of a model in published format.
 
     Args:
-      make: given a configuration and `vocabulary`, builds the encoder.
+      make: given a configuration, `vocabulary` and `without_initialization`, builds the encoder.
       found: what `locate.resolve_model` found.
 
     Raises:
       InputError: as `load_encoder`.
     """
     with bilm_tf_model.open_model(found) as model:
-        with initial_values.others_follow():
-            encoder = make(model.config, vocabulary=model.vocabulary)
+        encoder = make(model.config, vocabulary=model.vocabulary, without_initialization=True)
         bilm_tf.assign_arrays(encoder, model.arrays)
     return encoder
 
@@ -124,8 +122,7 @@ def _build(config: ElmoConfig, found: ModelFiles, kwargs: dict[str, Any]) -> Elm
                 f"{found.path}: has no {VOCABULARY_FILE}, and with it no words to look up"
             )
         vocabulary = Vocabulary.from_file(path)
-    with initial_values.others_follow():
-        return ElmoEncoder(config, vocabulary=vocabulary, **kwargs)
+    return ElmoEncoder(config, vocabulary=vocabulary, without_initialization=True, **kwargs)
 
 
 def _assign(encoder: ElmoEncoder, reader: CheckpointReader) -> ElmoEncoder:

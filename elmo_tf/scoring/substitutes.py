@@ -25,7 +25,7 @@ from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.layers.lstm_scan import LstmState
 from elmo_tf.model.language_model import ElmoLanguageModel, WindowTensors
 from elmo_tf.scoring.evaluation import WindowScorer, spell_window, window_signature
-from elmo_tf.text.cloze_windows import AlignedWindows
+from elmo_tf.text.cloze_windows import ClozeWindows
 from elmo_tf.text.corpus import Window
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -94,7 +94,7 @@ class SubstituteFinder:
           batch: sentences of at least one token; similar lengths cost least.
         """
         most_places = min(_MOST_PLACES, _MOST_FOUND // max(1, self.number))
-        windows = AlignedWindows(batch, self._vocabulary, max(1, most_places // len(batch)))
+        windows = ClozeWindows(batch, self._vocabulary, max(1, most_places // len(batch)))
         backward_states = self._backward_states(windows, len(batch))
         forward = self._model.zero_state(len(batch)).forward
         last_backward = None
@@ -118,7 +118,7 @@ class SubstituteFinder:
         none = np.zeros([0, self.number], np.float32)
         return Substitutes(none.astype(np.int32), none, np.stack([none, none]))
 
-    def _backward_states(self, windows: AlignedWindows, batch: int) -> list[tuple[LstmState, ...]]:
+    def _backward_states(self, windows: ClozeWindows, batch: int) -> list[tuple[LstmState, ...]]:
         """The backward state that each window starts from; that of the first window is last."""
         states = [self._model.zero_state(batch).backward]
         for index in range(len(windows) - 1, 0, -1):

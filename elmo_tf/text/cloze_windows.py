@@ -15,7 +15,7 @@ from elmo_tf.text.corpus import Window
 from elmo_tf.text.vocabulary import Vocabulary
 
 
-class AlignedWindows:
+class ClozeWindows:
     """The windows of a batch of sentences, each sentence in a row of its own.
 
     Window `k` is where tokens `k * num_steps` to `(k + 1) * num_steps` of each sentence are

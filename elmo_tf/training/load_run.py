@@ -4,7 +4,6 @@ import os
 from typing import NamedTuple
 
 from elmo_tf.config.training import TrainingConfig
-from elmo_tf.layers import initial_values
 from elmo_tf.model import checkpoint
 from elmo_tf.model.checkpoint import CheckpointReader
 from elmo_tf.model.language_model import ElmoLanguageModel
@@ -37,8 +36,9 @@ def load_trained_model(path: str) -> TrainedModel:
     """
     config, training, _ = run_directory.read_description(path)
     vocabulary = Vocabulary.from_file(os.path.join(path, run_directory.VOCABULARY))
-    with initial_values.others_follow():
-        model = ElmoLanguageModel(config, len(vocabulary), vocabulary=vocabulary)
+    model = ElmoLanguageModel(
+        config, len(vocabulary), vocabulary=vocabulary, without_initialization=True
+    )
     variables = checkpoint.model_variables(model.encoder, model.softmax)
 
     def read(reader: CheckpointReader) -> TrainedModel:

@@ -7,7 +7,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf.export import export_elmo
 from elmo_tf.model import checkpoint
-from elmo_tf.model.initial_state import mean_end_state, repeat_state
+from elmo_tf.model.initial_state import mean_initial_state, repeat_state
 from elmo_tf.model.loading import load_encoder
 from elmo_tf.text.tokens import split_line
 from tests.export.small import CONFIG, difference, make_encoder
@@ -46,7 +46,7 @@ def warm(path):
 @pytest.fixture(scope="module")
 def encode(encoder):
     """The encoder, from the mean state over `LINES`."""
-    start = mean_end_state(encoder, [split_line(line) for line in LINES])
+    start = mean_initial_state(encoder, [split_line(line) for line in LINES])
     assert start.num_sentences == 3
 
     def encode(inputs, **kwargs):

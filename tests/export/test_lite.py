@@ -11,7 +11,7 @@ from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.export import saved_model
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.encoder import ElmoEncoder
-from elmo_tf.model.initial_state import StartState
+from elmo_tf.model.initial_state import InitialState
 from tests.export.small import difference
 from tests.test_readme import EXAMPLE, run_python
 
@@ -44,24 +44,30 @@ def random_encoder():
     return encoder
 
 
-def random_start(encoder):
+def random_initial_state(encoder):
     generator = np.random.default_rng(4)
     state = tf.nest.map_structure(
         lambda zeros: tf.constant(generator.normal(0, 0.5, zeros.shape), zeros.dtype),
         encoder.zero_state(1),
     )
-    return StartState(BiLmState(*state), num_sentences=7)
+    return InitialState(BiLmState(*state), num_sentences=7)
 
 
 @pytest.fixture(
     scope="module",
-    params=["plain", pytest.param("with cached words and a start", marks=pytest.mark.slow)],
+    params=[
+        "plain",
+        pytest.param("with cached words and an initial state", marks=pytest.mark.slow),
+    ],
 )
 def path(request, tmp_path_factory):
     encoder = random_encoder()
     more = {}
     if request.param != "plain":
-        more = {"cached_words": [b"<S>", b"</S>", b"the"], "start": random_start(encoder)}
+        more = {
+            "cached_words": [b"<S>", b"</S>", b"the"],
+            "initial_state": random_initial_state(encoder),
+        }
     path = tmp_path_factory.mktemp("lite") / "exported"
     saved_model.export(encoder, path, **more)
     return str(path)

@@ -42,9 +42,9 @@ def test_text(case, batch):
     check(encoder(tf.constant([" ".join(s) for s in found.sentences[batch]])), found, batch)
 
 
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("static_shapes", [False, True])
 @pytest.mark.parametrize("batch", ["batch1", "batch2"])
-def test_character_ids(case, batch, dense):
+def test_character_ids(case, batch, static_shapes):
     encoder, found = case
     sentences = found.sentences[batch]
     width = encoder.config.char_cnn.max_characters_per_token
@@ -52,7 +52,7 @@ def test_character_ids(case, batch, dense):
     fed = found.expected[f"{batch}_char_ids"]
     for row, sentence in enumerate(sentences):
         np.testing.assert_array_equal(ids[row, : len(sentence)], fed[row, 1 : len(sentence) + 1])
-    check(encoder.encode_ids(ids, dense=dense), found, batch)
+    check(encoder.encode_ids(ids, static_shapes=static_shapes), found, batch)
 
 
 def test_carried_state(case):

@@ -66,8 +66,10 @@ def test_equals_each_row_alone(num_layers, skip, in_graph):
                     np.testing.assert_allclose(ours[row], theirs[0], atol=2e-6)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_rows_that_have_ended_take_part_in_products_only_if_dense(dense, monkeypatch):
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_rows_that_have_ended_take_part_in_products_only_with_static_shapes(
+    static_shapes, monkeypatch
+):
     columns, product = [], lstm_scan.product
 
     def recorded(kernel, values):
@@ -78,10 +80,10 @@ def test_rows_that_have_ended_take_part_in_products_only_if_dense(dense, monkeyp
     monkeypatch.setattr(lstm_scan, "product", recorded)
     monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
     lengths = [3, 19, 0, 8, 19, 17, 1, 9]
-    make(1)(draw(8, 19, DIM), lengths=tf.constant(lengths), dense=dense)
+    make(1)(draw(8, 19, DIM), lengths=tf.constant(lengths), static_shapes=static_shapes)
     expected = [sum(length > step // 8 * 8 for length in lengths) for step in range(19)]
     assert expected == [7] * 8 + [4] * 8 + [3] * 3
-    assert columns == 2 * ([8] * 19 if dense else expected)  # both directions
+    assert columns == 2 * ([8] * 19 if static_shapes else expected)  # both directions
 
 
 @pytest.mark.parametrize("return_state", [False, True])
@@ -91,8 +93,8 @@ def test_dense_gives_the_same(return_state):
         lambda zeros: tf.constant(draw(*zeros.shape)), bilm.zero_state(BATCH)
     )
     one, two = (
-        bilm(inputs, LENGTHS, start, return_state=return_state, dense=dense)
-        for dense in (False, True)
+        bilm(inputs, LENGTHS, start, return_state=return_state, static_shapes=static_shapes)
+        for static_shapes in (False, True)
     )
     (layers, *states), (dense_layers, *dense_states) = (
         each if return_state else (each,) for each in (one, two)

@@ -85,13 +85,17 @@ def test_equals_numpy(num_highway_layers, projection_dim, activation, in_graph):
     np.testing.assert_allclose(outputs, numpy_char_cnn(layer, batch()), atol=5e-6)
 
 
-@pytest.mark.parametrize("filler_id,dense", [(None, False), (FILLER, True), (FILLER, False)])
+@pytest.mark.parametrize(
+    "filler_id,static_shapes", [(None, False), (FILLER, True), (FILLER, False)]
+)
 @pytest.mark.parametrize("longest", range(MAX_CHARACTERS + 1))
-def test_filler_is_skipped_without_a_trace(filler_id, dense, longest):
+def test_filler_is_skipped_without_a_trace(filler_id, static_shapes, longest):
     """Also where filler gives the maximum, and where words fill the width and have none."""
     layer = make(filler_id=filler_id)
     ids = np.stack([token(longest), token(longest // 2), np.zeros(MAX_CHARACTERS, np.int32)])
-    np.testing.assert_allclose(layer(ids, dense=dense), numpy_char_cnn(layer, ids), atol=5e-6)
+    np.testing.assert_allclose(
+        layer(ids, static_shapes=static_shapes), numpy_char_cnn(layer, ids), atol=5e-6
+    )
 
 
 def test_maximum_of_the_last_window_of_a_full_token_is_found():
@@ -126,10 +130,10 @@ def test_gradient_of_every_weight_equals_that_of_the_convolution(activation):
     ids[-1, 1:5] = ids[-1, 0]
     weights = np.random.default_rng(8).normal(size=[len(ids), PROJECTION_DIM]).astype(np.float32)
     gradients = {}
-    for dense in (False, True):
+    for static_shapes in (False, True):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(ids, dense=dense) * weights)
-        gradients[dense] = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+            loss = tf.reduce_sum(layer(ids, static_shapes=static_shapes) * weights)
+        gradients[static_shapes] = tape.gradient(loss, [v.value for v in layer.trainable_variables])
     assert len(gradients[False]) == len(layer.weights) == 1 + 2 * 3 + 4 * 2 + 2
     for ours, theirs, variable in zip(
         gradients[False], gradients[True], layer.weights, strict=True
@@ -161,11 +165,11 @@ def test_gradient_equals_finite_differences():
 
 
 @pytest.mark.parametrize("leading", [(), (0,), (3, 0), (2, 1, 2)])
-@pytest.mark.parametrize("dense", [False, True])
-def test_leading_dimensions_of_any_rank_and_empty_batches(leading, dense):
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_leading_dimensions_of_any_rank_and_empty_batches(leading, static_shapes):
     layer = make()
     ids = np.broadcast_to(token(3), [*leading, MAX_CHARACTERS])
-    outputs = layer(ids, dense=dense)
+    outputs = layer(ids, static_shapes=static_shapes)
     assert outputs.shape == (*leading, PROJECTION_DIM)
     np.testing.assert_allclose(outputs, numpy_char_cnn(layer, ids), atol=5e-6)
 
@@ -195,15 +199,15 @@ def test_one_trace_serves_every_shape():
 
 def test_dense_compiles_under_xla():
     layer = make()
-    compiled = tf.function(lambda ids: layer(ids, dense=True), jit_compile=True)
+    compiled = tf.function(lambda ids: layer(ids, static_shapes=True), jit_compile=True)
     np.testing.assert_allclose(compiled(batch()), layer(batch()), atol=5e-6)
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("dense", [False, True])
-def test_mixed_precision_computes_narrow_and_keeps_weights_wide(policy, dense):
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_mixed_precision_computes_narrow_and_keeps_weights_wide(policy, static_shapes):
     layer = make(dtype=policy)
-    outputs = layer(batch(), dense=dense)
+    outputs = layer(batch(), static_shapes=static_shapes)
     assert outputs.dtype == policy.removeprefix("mixed_")
     assert {v.dtype for v in layer.weights} == {"float32"}
     expected = numpy_char_cnn(layer, batch())
@@ -307,8 +311,8 @@ def published(weights_file, options):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("dense", [False, True])
-def test_equals_the_graph_of_bilm_tf(fixtures_dir, name, dense):
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_equals_the_graph_of_bilm_tf(fixtures_dir, name, static_shapes):
     folder = fixtures_dir / "config_zoo" / name
     options = json.loads((folder / "model" / "options.json").read_text())
     layer = published(folder / "model" / "lm_weights.hdf5", options)
@@ -316,7 +320,7 @@ def test_equals_the_graph_of_bilm_tf(fixtures_dir, name, dense):
         for batch_name in ("batch1", "batch2"):
             ids = file[f"{batch_name}_char_ids"][()]
             expected = file[f"{batch_name}_token_embeddings"][()]
-            np.testing.assert_allclose(layer(ids, dense=dense), expected, atol=2e-6)
+            np.testing.assert_allclose(layer(ids, static_shapes=static_shapes), expected, atol=2e-6)
 
 
 def test_no_configuration_of_the_zoo_is_left_out(fixtures_dir):

@@ -119,19 +119,25 @@ LENGTHS = [3, 19, 0, 8, 19, 17, 1, 9]
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("stops_state,falling", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    "hold_state_past_length,lengths_descending", [(True, False), (False, True), (True, True)]
+)
 def test_rows_of_many_lengths_are_each_what_they_are_alone(
-    in_graph, stops_state, falling, monkeypatch
+    in_graph, hold_state_past_length, lengths_descending, monkeypatch
 ):
     monkeypatch.setattr(lstm_scan, "COLUMNS_AT_ONCE", 1)
     layer = make(cell_clip=0.3, projection_clip=0.2)
-    lengths = sorted(LENGTHS, reverse=True) if falling else LENGTHS
+    lengths = sorted(LENGTHS, reverse=True) if lengths_descending else LENGTHS
     inputs = draw(len(LENGTHS), max(LENGTHS), INPUT_DIM)
     start = LstmState(draw(len(LENGTHS), PROJECTION_DIM), draw(len(LENGTHS), UNITS))
 
     def call(inputs, start, lengths):
         return layer(
-            inputs, LstmState(*start), lengths=lengths, stops_state=stops_state, falling=falling
+            inputs,
+            LstmState(*start),
+            lengths=lengths,
+            hold_state_past_length=hold_state_past_length,
+            lengths_descending=lengths_descending,
         )
 
     call = tf.function(call, autograph=False) if in_graph else call
@@ -143,7 +149,7 @@ def test_rows_of_many_lengths_are_each_what_they_are_alone(
         if length:
             alone, hidden, cell = numpy_lstm(layer, inputs[row : row + 1, :length], hidden, cell)
         np.testing.assert_allclose(outputs[row, :length], alone[0], atol=2e-6)
-        if stops_state:
+        if hold_state_past_length:
             np.testing.assert_allclose(state.hidden[row], hidden[0], atol=2e-6)
             np.testing.assert_allclose(state.cell[row], cell[0], atol=2e-6)
 

@@ -34,7 +34,7 @@ def test_each_id_has_its_row(in_graph):
         np.testing.assert_array_equal(found[place], table[ids[place] - 1])
     assert found.shape == (2, 3, DIM)
     assert np.isfinite(found).all()
-    np.testing.assert_array_equal(layer(tf.constant(ids), dense=True), found)
+    np.testing.assert_array_equal(layer(tf.constant(ids), static_shapes=True), found)
 
 
 def test_vectors_start_with_length_one_on_average_whatever_their_number():

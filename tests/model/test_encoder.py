@@ -78,10 +78,10 @@ def test_padding_is_zero_in_every_output_and_real_tokens_are_not(outputs):
             assert (values[:length] != 0).any(axis=-1).all(), "a real token, even '', has a vector"
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_character_ids_give_the_same(encoder, outputs, dense):
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_character_ids_give_the_same(encoder, outputs, static_shapes):
     ids = elmo_tf.batch_to_ids(SENTENCES, 11)
-    by_ids = encoder.encode_ids(ids, dense=dense)
+    by_ids = encoder.encode_ids(ids, static_shapes=static_shapes)
     for name, expected in outputs.items():
         np.testing.assert_allclose(by_ids[name], expected, atol=1e-6, err_msg=name)
 
@@ -93,7 +93,7 @@ def test_dense_compiles_and_gives_the_same(encoder):
 
     @tf.function(jit_compile=True, autograph=False)
     def compiled(ids):
-        return encoder.encode_ids(ids, lengths, return_state=True, dense=True)
+        return encoder.encode_ids(ids, lengths, return_state=True, static_shapes=True)
 
     found, expected = compiled(ids), encoder.encode_ids(ids, lengths, return_state=True)
     for one, two in zip(*map(tf.nest.flatten, (found, expected)), strict=True):

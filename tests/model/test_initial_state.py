@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from elmo_tf.errors import InputError
 from elmo_tf.model import initial_state
-from elmo_tf.model.initial_state import mean_end_state, repeat_state
+from elmo_tf.model.initial_state import mean_initial_state, repeat_state
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.scoring.evaluation import WindowScorer, evaluate_sentences, score_sentences
 from elmo_tf.text.corpus import sentence_windows
@@ -38,7 +38,7 @@ def windows_end_states(model, state=None):
 @pytest.mark.parametrize("batch_tokens", [1, 17, 2048])
 def test_mean_over_the_windows_of_training(model, batch_tokens, monkeypatch):
     monkeypatch.setattr(initial_state, "_BATCH_TOKENS", batch_tokens)
-    start = mean_end_state(model.encoder, iter(SENTENCES))
+    start = mean_initial_state(model.encoder, iter(SENTENCES))
     assert start.num_sentences == len(SENTENCES) - 1
     expected = windows_end_states(model)
     for mean, states in zip(*map(tf.nest.flatten, (start.state, expected)), strict=True):
@@ -48,7 +48,7 @@ def test_mean_over_the_windows_of_training(model, batch_tokens, monkeypatch):
 
 
 def test_a_scorer_starts_each_sentence_from_it(model):
-    start = mean_end_state(model.encoder, SENTENCES).state
+    start = mean_initial_state(model.encoder, SENTENCES).state
     scorer, plain = WindowScorer(model, start), WindowScorer(model)
     for batch_size in (1, 5):
         scored = score_sentences(scorer, SENTENCES[:5], VOCABULARY, batch_size)
@@ -65,7 +65,7 @@ def test_a_scorer_starts_each_sentence_from_it(model):
 
 
 def test_repeated(model):
-    start = mean_end_state(model.encoder, SENTENCES).state
+    start = mean_initial_state(model.encoder, SENTENCES).state
     for batch in (0, 3):
         for one, many in zip(
             *map(tf.nest.flatten, (start, repeat_state(start, batch))), strict=True
@@ -75,11 +75,11 @@ def test_repeated(model):
 
 def test_no_sentence(model):
     with pytest.raises(InputError, match="no sentence in the text"):
-        mean_end_state(model.encoder, [[], []])
+        mean_initial_state(model.encoder, [[], []])
 
 
 def test_states_that_are_no_numbers(model):
     encoder = ElmoLanguageModel(tiny.CONFIG, len(VOCABULARY), seed=5).encoder
     encoder.bilm.forward_0.bias.assign(np.full(24, np.nan))
     with pytest.raises(InputError, match="states are not finite"):
-        mean_end_state(encoder, SENTENCES)
+        mean_initial_state(encoder, SENTENCES)

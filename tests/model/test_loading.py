@@ -4,6 +4,7 @@ import shutil
 import zipfile
 
 import h5py
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -113,6 +114,20 @@ def test_resolved_model_and_constructor_arguments(exported, encoder):
     loaded = loading.load_encoder(found, dropout=0.25, name="mine")
     assert_same(loaded, encoder, with_mix=True)
     assert (loaded.dropout, loaded.name) == (0.25, "mine")
+
+
+@pytest.mark.parametrize("kind", ["pair", "exported", "run"])
+def test_no_weight_is_drawn(kind, request, monkeypatch):
+    path = request.getfixturevalue(kind)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("a weight was drawn")
+
+    for name in ("RandomUniform", "RandomNormal"):
+        monkeypatch.setattr(getattr(keras.initializers, name), "__call__", refuse)
+    loading.load_encoder(path)
+    with pytest.raises(AssertionError, match="a weight was drawn"):
+        ElmoEncoder(CONFIG)
 
 
 @pytest.mark.parametrize("kind", ["pair", "zip"])

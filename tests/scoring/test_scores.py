@@ -123,13 +123,13 @@ def test_long_sentences_are_read_in_windows(model, monkeypatch, most_places, num
 
 def test_windows_are_smaller_where_more_words_are_found(model, monkeypatch):
     monkeypatch.setattr(substitutes, "_MOST_FOUND", 40)
-    seen, window = [], substitutes.AlignedWindows.window
+    seen, window = [], substitutes.ClozeWindows.window
 
     def recorded(self, index):
         seen.append(window(self, index))
         return seen[-1]
 
-    monkeypatch.setattr(substitutes.AlignedWindows, "window", recorded)
+    monkeypatch.setattr(substitutes.ClozeWindows, "window", recorded)
     (scores,) = scoring.score_lines(model, VOCABULARY, [sentence(30)], 8)
     check(scores, model, sentence(30), 8)
     assert max(max(window.lengths) for window in seen) == 5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.text.cloze_windows import AlignedWindows
+from elmo_tf.text.cloze_windows import ClozeWindows
 from elmo_tf.text.vocabulary import Vocabulary
 
 WORDS = [b"a", b"b", b"c", b"d", b"e"]
@@ -29,7 +29,7 @@ def expected(sentence):
 
 @pytest.mark.parametrize("num_steps,num_windows", [(1, 5), (2, 3), (3, 2), (4, 2), (5, 1), (99, 1)])
 def test_each_token_is_predicted_once_in_each_direction(num_steps, num_windows):
-    aligned = AlignedWindows(SENTENCES, VOCABULARY, num_steps)
+    aligned = ClozeWindows(SENTENCES, VOCABULARY, num_steps)
     assert len(aligned) == num_windows
     windows = [aligned.window(index) for index in range(num_windows)]
     for row, sentence in enumerate(SENTENCES):
@@ -39,7 +39,7 @@ def test_each_token_is_predicted_once_in_each_direction(num_steps, num_windows):
 
 
 def test_a_window_has_the_same_tokens_in_both_directions():
-    aligned = AlignedWindows(SENTENCES, VOCABULARY, 2)
+    aligned = ClozeWindows(SENTENCES, VOCABULARY, 2)
     for index in range(3):
         window = aligned.window(index)
         assert window.token_index.shape == window.targets.shape == (2, 3, max(window.lengths))
@@ -51,7 +51,7 @@ def test_a_window_has_the_same_tokens_in_both_directions():
 
 
 def test_rows_without_tokens_in_a_window_have_length_zero():
-    aligned = AlignedWindows(SENTENCES, VOCABULARY, 2)
+    aligned = ClozeWindows(SENTENCES, VOCABULARY, 2)
     assert [aligned.window(i).lengths.tolist() for i in range(3)] == [
         [2, 2, 2],
         [2, 0, 1],
@@ -60,7 +60,7 @@ def test_rows_without_tokens_in_a_window_have_length_zero():
 
 
 def test_the_boundaries_come_after_all_windows():
-    window = AlignedWindows(SENTENCES, VOCABULARY, 2).boundaries()
+    window = ClozeWindows(SENTENCES, VOCABULARY, 2).boundaries()
     assert window.lengths.tolist() == [1, 1, 1]
     begin, end = VOCABULARY.begin_id, VOCABULARY.end_id
     assert [read(window, 0, row) for row in range(3)] == [
