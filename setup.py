@@ -32,6 +32,8 @@ EXTRAS = {
         "ruff>=0.17,<0.18",
         # hub.KerasLayer is a Keras 2 layer; only tests and documentation use it.
         "tf_keras>=2.21,<2.22",
+        # Its message classes read the warm-up requests that an export carries.
+        "tensorflow-serving-api>=2.21,<2.22",
     ],
 }
 COMMANDS = [

@@ -35,7 +35,7 @@ from elmo_tf.model.loading import (
 from elmo_tf.storage import directories
 from elmo_tf.storage.directories import is_saved_model
 
-from . import model_card
+from . import model_card, warmup
 from .cached_words import CachedWords
 from .signatures import MIX, WaysIn, copy_variables
 
@@ -141,6 +141,20 @@ class ExportedElmo(tf.Module):
             "serve": ways_in.text,
         }
 
+    def warmup_requests(self, encoder: ElmoEncoder) -> dict[str, dict[str, tf.Tensor]]:
+        """Inputs of one short sentence for each signature; see `warmup`."""
+        words = tf.constant(["The", "cat", "sat"])
+        examples = {
+            "text": tf.constant(["The cat sat"]),
+            "tokens": words[tf.newaxis],
+            "sequence_len": tf.constant([3], tf.int32),
+            self._ways_in.ids_name: encoder.token_ids(words)[tf.newaxis],
+        }
+        return {
+            signature: {spec.name: examples[spec.name] for spec in function.input_signature}
+            for signature, function in self.named_signatures.items()
+        }
+
 
 def _state_variables(state: BiLmState) -> Variables:
     """The initial state by name, such as "forward_0.hidden".
@@ -222,6 +236,7 @@ def export(
             file.write(
                 model_card.text(encoder.config, module.model, trainable, provenance, module.notes)
             )
+        warmup.write(os.path.join(extras, warmup.FILE), module.warmup_requests(encoder))
         if encoder.vocabulary is not None:
             encoder.vocabulary.write(os.path.join(extras, VOCABULARY_FILE))
         elif vocabulary_file is not None:
