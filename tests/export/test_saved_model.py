@@ -342,6 +342,7 @@ def test_extra_assets(exported):
     assert sorted(path.name for path in extras.iterdir()) == [
         "README.md",
         "options.json",
+        "tf_serving_warmup_requests",
         "vocab.txt",
     ]
     assert json.loads((extras / "options.json").read_text()) == CONFIG.to_options()
