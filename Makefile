@@ -25,13 +25,14 @@ test-slow: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # Prints figures, checks nothing. One script each; run a single one with .venv/bin/python.
 bench: $(INSTALLED)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:
-	rm -rf $(VENV) benchmarks/.venv build dist *.egg-info .pytest_cache .ruff_cache demo_output
+	rm -rf $(VENV) benchmarks/.venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache demo_output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp makes a second run quick; it is out of date when what has to be installed changed.

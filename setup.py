@@ -28,6 +28,7 @@ EXTRAS = {
     "dev": [
         "pytest>=9,<10",
         "pytest-xdist>=3.8",  # tracing, most of the tests' time, uses one core
+        "mypy>=2.4,<2.5",  # a new minor release finds more
         # A new minor release of ruff changes what it complains about and how it formats.
         "ruff>=0.17,<0.18",
         # hub.KerasLayer is a Keras 2 layer; only tests and documentation use it.

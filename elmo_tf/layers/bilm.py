@@ -1,5 +1,6 @@
 """The two LSTM language models of ELMo: one stack reads left to right, the other right to left."""
 
+import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -174,24 +175,22 @@ class BiLm(keras.layers.Layer):
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
         """
-        options = {
-            "training": training,
-            "dropout_seed": dropout_seed,
-            "hold_state_past_length": hold_state_past_length,
-        }
+        run = functools.partial(
+            self._run_rows,
+            direction,
+            training=training,
+            dropout_seed=dropout_seed,
+            hold_state_past_length=hold_state_past_length,
+        )
         # Dropout's masks are drawn for rows in their order.
         if lengths is None or static_shapes or training:
-            return self._run_rows(direction, inputs, initial_state, lengths, **options)
+            return run(inputs, initial_state, lengths)
         if initial_state is None:
             initial_state = getattr(self.zero_state(tf.shape(inputs)[0]), direction)
         # Longest rows first, so that those that have ended are the last ones.
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-        results = self._run_rows(
-            direction,
-            *_take_rows((inputs, initial_state, lengths), order),
-            **options,
-            lengths_descending=True,
-        )
+        sorted_rows = _take_rows((inputs, initial_state, lengths), order)
+        results = run(*sorted_rows, lengths_descending=True)
         return _take_rows(results, tf.argsort(order))
 
     def _run_rows(
@@ -251,7 +250,7 @@ class BiLm(keras.layers.Layer):
         # model passes one for each step so that a resumed run repeats an unbroken one.
         return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=self.seed)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,

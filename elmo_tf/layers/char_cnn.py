@@ -154,7 +154,7 @@ class CharCnn(keras.layers.Layer):
                 f"{self.widest_filter} (the widest filter), got {max_characters}"
             )
         token_ids = tf.reshape(character_ids, [-1, max_characters])  # [tokens, max_characters]
-        vectors = self._convolve(token_ids, static_shapes or self.filler_id is None)
+        vectors = self._convolve(token_ids, static_shapes)
         if self.num_highway_layers:
             columns = tf.transpose(vectors)  # [num_filters, tokens]
             for index in range(self.num_highway_layers):
@@ -172,7 +172,9 @@ class CharCnn(keras.layers.Layer):
         table = tf.pad(self.embedding, [[1, 0], [0, 0]])  # row 0, padding, is zeros
         embedded = tf.gather(table, token_ids)  # [tokens, max_characters, embedding_dim]
         embedded = tf.cast(embedded, self.compute_dtype)
-        windows = None if static_shapes else distinct_windows(token_ids, self.filler_id)
+        windows = None
+        if not static_shapes and self.filler_id is not None:
+            windows = distinct_windows(token_ids, self.filler_id)
         outputs = []
         for index in range(len(self.filters)):
             kernel = tf.convert_to_tensor(getattr(self, f"convolution_kernel_{index}"))

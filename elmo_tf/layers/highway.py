@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.layers.initial_values import InitialValues
+from elmo_tf.layers.shapes import last_dimension
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -49,7 +50,7 @@ class Highway(keras.layers.Layer):
         self._initial_values = InitialValues(seed, without_initialization)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        dim = input_shape[-1]
+        dim = last_dimension("Highway", input_shape)
         self.gate_matrix = self._add_matrix("gate_matrix", dim)
         self.gate_bias = self.add_weight(
             name="gate_bias", shape=(dim,), initializer=keras.initializers.Constant(-2.0)

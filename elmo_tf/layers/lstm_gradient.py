@@ -169,7 +169,8 @@ def _steps_back(
         lambda time, *_: time >= 0, body, (num_steps - 1, d_hidden, d_cell, steps)
     )
     stacked = [array.stack() for array in steps]
-    return d_hidden, d_cell, _Steps(*stacked) if has_projection else _Steps(*stacked, None, None)
+    d_gates, d_projected, unprojected = stacked if has_projection else (*stacked, None, None)
+    return d_hidden, d_cell, _Steps(d_gates, d_projected, unprojected)
 
 
 def _inside(gradient: tf.Tensor, values: tf.Tensor, limit: float | None) -> tf.Tensor:

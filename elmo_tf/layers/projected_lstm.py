@@ -8,6 +8,7 @@ import tensorflow as tf
 from elmo_tf.layers import lstm_gradient, lstm_scan
 from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.lstm_scan import LstmState
+from elmo_tf.layers.shapes import last_dimension
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -102,7 +103,7 @@ class ProjectedLstm(keras.layers.Layer):
         return self.projection_dim != self.units
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        input_dim = inputs_shape[-1]
+        input_dim = last_dimension("ProjectedLstm", inputs_shape)
         limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
         as_they_are = {"autocast": False}
         self.input_kernel = self.add_weight(
@@ -199,7 +200,7 @@ class ProjectedLstm(keras.layers.Layer):
         state = LstmState(tensor(batch, self.projection_dim), tensor(batch, self.units))
         return tensor(batch, num_steps, self.projection_dim), state
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "units": self.units,

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.initial_values import InitialValues
 from elmo_tf.layers.log_sum_exp import log_sum_exp
+from elmo_tf.layers.shapes import last_dimension
 from elmo_tf.layers.top_classes import TopClasses, top_classes
 from elmo_tf.layers.variable_rows import gather_rows
 
@@ -79,7 +80,7 @@ class SampledSoftmax(keras.layers.Layer):
         self._initial_values = InitialValues(seed, without_initialization)
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        self._add_kernel(inputs_shape[-1])
+        self._add_kernel(last_dimension("SampledSoftmax", inputs_shape))
         self.bias = self.add_weight(
             name="bias",
             shape=(self.vocabulary_size,),

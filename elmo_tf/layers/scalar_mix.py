@@ -1,14 +1,14 @@
 """The scalar mix: one weighted average of all layers of a language model."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 VARIANCE_EPSILON = 1e-12
 
-Mask = tf.Tensor | None
+Mask: TypeAlias = tf.Tensor | None
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -61,7 +61,7 @@ class ScalarMix(keras.layers.Layer):
         l2_coefficient: float = 0.0,
         use_top_only: bool = False,
         initial_weights: Sequence[float] | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         # Without autocast, here and for the weights, full precision is not lost on the way in.
         super().__init__(autocast=False, **kwargs)
@@ -96,8 +96,7 @@ class ScalarMix(keras.layers.Layer):
         self.gamma = self.add_weight(name="gamma", shape=(), initializer="ones", **full_precision)
 
     def call(self, layers: Sequence[tf.Tensor] | tf.Tensor, mask: Mask = None) -> tf.Tensor:
-        if not isinstance(layers, (list, tuple)):
-            layers = tf.unstack(layers, layers.shape[1] or self.num_layers, axis=1)
+        layers = self._listed(layers)
         if len(layers) != self.num_layers:
             raise ValueError(
                 f"ScalarMix: layers must be num_layers ({self.num_layers}), got {len(layers)}"
@@ -115,6 +114,11 @@ class ScalarMix(keras.layers.Layer):
             mixed = tf.add_n([share * layer for share, layer in zip(shares, values, strict=True)])
         return tf.cast(self.gamma * mixed, self.compute_dtype)
 
+    def _listed(self, layers: Any) -> Sequence[tf.Tensor]:
+        if isinstance(layers, (list, tuple)):
+            return layers
+        return tf.unstack(layers, layers.shape[1] or self.num_layers, axis=1)
+
     def compute_mask(self, inputs: Any, previous_mask: Mask | Sequence[Mask] = None) -> Mask:
         return _one_mask(previous_mask)
 
@@ -129,7 +133,7 @@ class ScalarMix(keras.layers.Layer):
         }
 
 
-def _one_mask(mask: Mask | Sequence[Mask]) -> Mask:
+def _one_mask(mask: Any) -> Mask:
     """The mask itself. Keras hands down a list, one mask a layer: they speak of the same tokens."""
     if isinstance(mask, (list, tuple)):
         return next((each for each in mask if each is not None), None)

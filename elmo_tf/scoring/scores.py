@@ -45,8 +45,8 @@ class SentenceScores(NamedTuple):
     is_unknown: np.ndarray
     forward: np.ndarray
     backward: np.ndarray
-    forward_boundary: float | None
-    backward_boundary: float | None
+    forward_boundary: np.float32 | None
+    backward_boundary: np.float32 | None
     substitutes: Substitutes | None = None
 
 
@@ -130,8 +130,16 @@ class _SentenceScorer:
             raise InputError("the model's scores are not finite; its weights are of no use")
         is_unknown = self._vocabulary.ids(sentence) == self._vocabulary.unknown_id
         forward, backward = log_probabilities[:, :-1]
-        boundaries = log_probabilities[:, -1]
-        return SentenceScores(sentence, is_unknown, forward, backward, *boundaries, substitutes)
+        forward_boundary, backward_boundary = log_probabilities[:, -1]
+        return SentenceScores(
+            sentence,
+            is_unknown,
+            forward,
+            backward,
+            forward_boundary,
+            backward_boundary,
+            substitutes,
+        )
 
     def _blank(self) -> SentenceScores:
         nothing = np.zeros(0, np.float32)
@@ -171,7 +179,7 @@ def to_json(scores: SentenceScores, vocabulary: Vocabulary) -> Iterator[str]:
     yield "]}"
 
 
-def _words(substitutes: Substitutes, vocabulary: Vocabulary) -> Iterator[list[dict]]:
+def _words(substitutes: Substitutes, vocabulary: Vocabulary) -> Iterator[list[dict[str, Any]]]:
     """For each token a list of its substitutes, as JSON values."""
     columns = zip(
         substitutes.ids.tolist(),

@@ -97,14 +97,14 @@ class SubstituteFinder:
         windows = ClozeWindows(batch, self._vocabulary, max(1, most_places // len(batch)))
         backward_states = self._backward_states(windows, len(batch))
         forward = self._model.zero_state(len(batch)).forward
-        last_backward = None
         parts = []
         for index in range(len(windows)):
             window = windows.window(index)
             state = BiLmState(forward, backward_states.pop())
             found, state = self._find(_as_tensors(window), state)
             forward = state.forward
-            last_backward = last_backward or state.backward  # it ends at the first window
+            if index == 0:  # where the backward direction ends
+                last_backward = state.backward
             parts.append(_rows(found, window.lengths))
         last_state = BiLmState(forward, last_backward)
         boundary_losses, _ = self._boundary_scorer(windows.boundaries(), last_state)

@@ -10,7 +10,7 @@ from elmo_tf.errors import InputError
 try:
     import fcntl
 except ImportError:  # not a POSIX system: nobody is kept out
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 LOCK = "lock"
 

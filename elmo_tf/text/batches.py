@@ -1,7 +1,7 @@
 """Sentences cut into batches by what a batch costs: its tokens, padding and boundaries included."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from elmo_tf.config import checks
 
@@ -16,7 +16,7 @@ def batches_by_tokens(
     sentences: Iterable[Sentence],
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
     *,
-    length: Callable[[Sentence], int] = len,
+    length: Callable[[Any], int] = len,
 ) -> Iterator[list[Sentence]]:
     """Splits sentences into batches of a bounded size, keeping their order.
 

@@ -94,16 +94,17 @@ def batch_to_ids(
     """
     _check_max_characters(max_characters)
     row_of_token: dict[bytes, int] = {}
-    lengths, rows = [], []
+    length_of_sentence: list[int] = []
+    rows: list[int] = []
     for i, tokens in enumerate(_as_list(sentences, "sentences", "token lists")):
         tokens = _as_list(tokens, f"sentences[{i}]", "tokens")
-        lengths.append(len(tokens))
+        length_of_sentence.append(len(tokens))
         for j, token in enumerate(tokens):
             _check_token(token, f"sentences[{i}][{j}]")
             rows.append(row_of_token.setdefault(token_bytes(token), len(row_of_token)))
     characters = _encode_rows(list(row_of_token), max_characters)  # [distinct, max_characters]
 
-    lengths = np.asarray(lengths, dtype=np.int64)
+    lengths = np.asarray(length_of_sentence, dtype=np.int64)
     max_tokens = int(lengths.max(initial=0))
     is_token = np.arange(max_tokens) < lengths[:, np.newaxis]  # [batch, max_tokens]
     ids = np.full((len(lengths), max_tokens, max_characters), PADDING, dtype=np.int32)

@@ -117,7 +117,7 @@ class WindowStream:
 
     def state(self) -> StreamState:
         """The position, a few pointers for each row; later windows do not change it."""
-        rows = tuple(row and (row.sentence, row.step) for row in self._rows)
+        rows = tuple(None if row is None else (row.sentence, row.step) for row in self._rows)
         return StreamState(self._reader.state(), rows)
 
     def restore(self, state: StreamState) -> None:

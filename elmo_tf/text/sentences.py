@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -159,7 +159,7 @@ class SentenceReader(Iterator[list[bytes]]):
         self._begin, self._end = begin, end
         self._block, self._num_taken = block, 0
 
-    def _lines_from(self, position: _Position) -> Iterator[tuple[bytes, _Position]]:
+    def _lines_from(self, position: _Position) -> Generator[tuple[bytes, _Position], None, None]:
         """The lines that are not blank, to the end of the pass, each with the place after it."""
         order = self._order(position.pass_number)
         for shard in range(position.shard, len(order)):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 Tokenizer = Callable[[Sequence[bytes]], list[list[bytes]]]
 
 TOKENIZERS = ("whitespace", "unicode_whitespace", "unicode_script", "unicode_punctuation")
-NORMALIZATIONS = ("none", "nfc", "nfkc")
+_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
+NORMALIZATIONS = ("none", *_FORMS)
 
 # The characters with Unicode's property White_Space, in RE2's words.
 _WHITE_SPACE = r"[\s\x{0B}\x{85}\p{Z}]+"
@@ -88,10 +89,10 @@ def make_tokenizer(name: str = "whitespace", normalize: str = "none") -> Tokeniz
     checks.one_of(*TOKENIZERS)(name, "tokenizer")
     checks.one_of(*NORMALIZATIONS)(normalize, "normalize")
     split_pieces = None if name == "whitespace" else _load_splitter(name)
-    form = normalize.upper()
+    form = _FORMS.get(normalize)
 
     def tokenize(lines: Sequence[bytes]) -> list[list[bytes]]:
-        if normalize != "none":
+        if form is not None:
             lines = [_normalize(line, form) for line in lines]
         split_lines = [split_line(line) for line in lines]
         return split_lines if split_pieces is None else _split_further(split_lines, split_pieces)
@@ -111,7 +112,7 @@ def tokenize_lines(lines: Iterable[bytes], tokenizer: Tokenizer) -> Iterator[lis
     yield from tokenizer(batch)
 
 
-def _normalize(line: bytes | str, form: str) -> bytes:
+def _normalize(line: bytes | str, form: Literal["NFC", "NFKC"]) -> bytes:
     line = characters.token_bytes(line)
     if line.isascii():
         return line
