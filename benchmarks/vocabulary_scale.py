@@ -50,7 +50,8 @@ def serve(connection: Connection, kind: str, size: int) -> None:
 
 
 def _build(kind: str, size: int) -> Any:
-    from elmo_tf.config.model import ElmoConfig, WordInputConfig
+    from elmo_tf.config.inputs import WordInputConfig
+    from elmo_tf.config.model import ElmoConfig
     from elmo_tf.model.language_model import ElmoLanguageModel
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
     from elmo_tf.training.optimizers import Adagrad
@@ -58,8 +59,7 @@ def _build(kind: str, size: int) -> Any:
 
     config = ElmoConfig.from_size(SIZE)
     if kind != "characters":
-        word_input = WordInputConfig(share_softmax=kind == "shared")
-        config = dataclasses.replace(config, char_cnn=None, word_input=word_input)
+        config = dataclasses.replace(config, input=WordInputConfig(share_softmax=kind == "shared"))
     words = [*SPECIAL_TOKENS, *(b"w%d" % number for number in range(size - 3))]
     model = ElmoLanguageModel(config, size, dropout=0.1, seed=1, vocabulary=Vocabulary(words))
     step = TrainStep(

@@ -62,13 +62,14 @@ def _run(options: flags.FlagValues) -> None:
     path = options.output_dir
     directories.check_directory_target(path, options.overwrite, _is_pair)
     config, arrays, vocabulary = _read(found)
+    vocabularies = {VOCABULARY_FILE: vocabulary} if config.input.needs_vocabulary else {}
     with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
-        if vocabulary is not None:
-            vocabulary.write(os.path.join(folder, VOCABULARY_FILE))
+        for name, words in vocabularies.items():
+            words.write(os.path.join(folder, name))
     print(f"wrote {path}: {directories.size_in_words(path)}")
-    names = (OPTIONS_FILE, WEIGHTS_FILE, *([] if vocabulary is None else [VOCABULARY_FILE]))
+    names = (OPTIONS_FILE, WEIGHTS_FILE, *vocabularies)
     paths = ", ".join(repr(os.path.join(path, name)) for name in names)
     print(
         "\nimport elmo_tf\n"

@@ -9,6 +9,7 @@ import tensorflow as tf
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.formats import locate
 from elmo_tf.formats.locate import ModelFiles
+from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.training import run_directory
 
 _TRAINABLE = {
@@ -78,6 +79,7 @@ text they were trained on allows.
 
 def text(
     config: ElmoConfig,
+    token_input: TokenInput,
     variables: Mapping[str, tf.Variable],
     trainable: str,
     provenance: Iterable[str],
@@ -87,12 +89,13 @@ def text(
 
     Args:
       config: the model's configuration.
+      token_input: how the model reads tokens.
       variables: the model's, by name.
       trainable: "mix" or "all".
       provenance: sentences about where the weights come from.
       notes: sentences about what is particular.
     """
-    lstm = config.lstm
+    lstm, card = config.lstm, token_input.card()
     projection = f"projected to {lstm.projection_dim}" if lstm.has_projection else "not projected"
     if lstm.cell_clip is not None:
         projection += f", cell clipped at {lstm.cell_clip:g}"
@@ -100,7 +103,12 @@ def text(
         projection += f", projection clipped at {lstm.projection_clip:g}"
     return _TEMPLATE.format(
         tool=_tool(),
-        **(_describe_words(config) if config.word_input else _describe_characters(config)),
+        source=card.source,
+        input_rows=card.rows,
+        tokens=card.tokens,
+        ids=token_input.ids_name,
+        shape_of_ids=token_input.ids_shape,
+        meaning_of_ids=card.ids,
         dim=lstm.dim,
         projection=projection,
         num_layers=_count(lstm.num_layers, "layer"),
@@ -136,45 +144,6 @@ def note_on_initial_state(num_sentences: int) -> str:
         "directions. Whoever takes the weights out of this export (elmo_tf does, if it is given "
         "the export as a model) starts from zeros again."
     )
-
-
-def _describe_characters(config: ElmoConfig) -> dict[str, str]:
-    cnn = config.char_cnn
-    positions = cnn.max_characters_per_token
-    filters = ", ".join(f"{width} x {count}" for width, count in cnn.filters)
-    return {
-        "source": "characters: a character CNN",
-        "input_rows": (
-            f"| character embeddings | {cnn.embedding_dim} wide, up to {positions} positions a "
-            f"token |\n| filters (width x number) | {filters} |\n"
-            f"| highway layers | {cnn.num_highway_layers} |"
-        ),
-        "ids": "char_ids",
-        "shape_of_ids": f"[batch, max_tokens, {positions}]",
-        "tokens": (
-            f"Tokens are UTF-8 bytes, of which the first {positions - 2} count. There is no "
-            "vocabulary."
-        ),
-        "meaning_of_ids": (
-            "1 to 256 are bytes plus one, and each token has its begin (259) and end (260) of "
-            "word, then filler (261)"
-        ),
-    }
-
-
-def _describe_words(config: ElmoConfig) -> dict[str, str]:
-    count = config.word_input.vocabulary_size
-    return {
-        "source": "a table of words",
-        "input_rows": f"| words | {count:,}, each with a vector |",
-        "ids": "word_ids",
-        "shape_of_ids": "[batch, max_tokens]",
-        "tokens": (
-            "Tokens are looked up in `assets.extra/vocab.txt`, and are `<UNK>` if they are not "
-            "there."
-        ),
-        "meaning_of_ids": f"1 to {count} are the numbers of the lines of `assets.extra/vocab.txt`",
-    }
 
 
 def provenance_of(model: ModelFiles) -> list[str]:

@@ -108,7 +108,7 @@ class ExportedElmo(tf.Module):
         self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, state)
         self.tokens = self._ways_in.token_dict
         setattr(self, self._ways_in.ids_name, self._ways_in.ids)
-        self.token_ids = encoder.token_ids  # with word input it holds the table of words
+        self.token_ids = encoder.token_input  # with word input it holds the table of words
         for training in (False, True):
             self.__call__.get_concrete_function(WaysIn.TEXT, training=training)
 
@@ -234,12 +234,18 @@ def export(
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))
         with open(os.path.join(extras, MODEL_CARD_FILE), "x", encoding="ascii") as file:
             file.write(
-                model_card.text(encoder.config, module.model, trainable, provenance, module.notes)
+                model_card.text(
+                    encoder.config,
+                    encoder.token_input,
+                    module.model,
+                    trainable,
+                    provenance,
+                    module.notes,
+                )
             )
         warmup.write(os.path.join(extras, warmup.FILE), module.warmup_requests(encoder))
-        if encoder.vocabulary is not None:
-            encoder.vocabulary.write(os.path.join(extras, VOCABULARY_FILE))
-        elif vocabulary_file is not None:
+        written = encoder.token_input.write_words(extras)
+        if vocabulary_file is not None and VOCABULARY_FILE not in written:
             shutil.copyfile(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
         try:
             tf.saved_model.save(module, folder, module.named_signatures)

@@ -45,8 +45,7 @@ class WaysIn:
         self._trains_layers = trains_layers
         self._cached_words = cached_words
         self._initial_state = initial_state
-        self.ids_name = "char_ids" if encoder.vocabulary is None else "word_ids"
-        ids = tf.TensorSpec([None, None, *encoder.token_ids.shape], tf.int32, self.ids_name)
+        self.ids_name = encoder.token_input.ids_name
 
         def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
             return tf.function(function, input_signature=specs, autograph=False)
@@ -61,7 +60,7 @@ class WaysIn:
         if trains_layers and not encoder.dropout:  # training would bring dropout along
             self.text_in_training = traced(self._from_text_in_training, self.TEXT)
         self.text_to_elmo = traced(self._elmo_from_text, self.TEXT)
-        self.ids = traced(self._from_ids, ids)
+        self.ids = traced(self._from_ids, encoder.token_input.ids_spec)
         self.token_dict = traced(
             self._from_token_dict, {"tokens": self.TOKENS, "sequence_len": self.SEQUENCE_LEN}
         )

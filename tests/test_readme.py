@@ -138,7 +138,7 @@ def test_sizes_are_those_of_the_code(project_dir):
     assert len(rows) == 4
     for name, *figures in rows:
         config = ElmoConfig.from_size(name)
-        char_cnn, lstm = config.char_cnn, config.lstm
+        char_cnn, lstm = config.input, config.lstm
         assert [int(figure) for figure in figures] == [
             lstm.dim,
             lstm.projection_dim,

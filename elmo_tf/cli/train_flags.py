@@ -6,7 +6,7 @@ from typing import Any
 from absl import flags
 
 from elmo_tf.cli import command_line
-from elmo_tf.config import model
+from elmo_tf.config import inputs, model
 from elmo_tf.config.training import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingConfig
 from elmo_tf.errors import InputError, UsageError
 
@@ -187,6 +187,5 @@ def _with_word_input(options: flags.FlagValues) -> model.ElmoConfig:
         )
     return dataclasses.replace(
         model.ElmoConfig.from_size(options.size or DEFAULT_SIZE),
-        char_cnn=None,
-        word_input=model.WordInputConfig(share_softmax=options.share_embedding_softmax),
+        input=inputs.WordInputConfig(share_softmax=options.share_embedding_softmax),
     )

@@ -1,8 +1,9 @@
 """What a model looks like: frozen dataclasses, checked when they are made.
 
 `ElmoConfig` reads and writes `options.json` as bilm-tf and AllenNLP know it. Every field is
-declared once, in this file, with its default, its key in `options.json` and the check it must
-pass, so nothing after this file has to doubt a value. How a run trains is in `training_config`.
+declared once, with its default, its key in `options.json` and the check it must
+pass, so nothing after it has to doubt a value. How words are read is in `inputs`, how a run trains
+in `training`.
 
   config = ElmoConfig.from_file("options.json")
   config = ElmoConfig.from_size("small")
@@ -14,75 +15,12 @@ Standard library only: `--help` and the checking of flags must not wait for Tens
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from elmo_tf.config import checks
+from elmo_tf.config.inputs import CharCnnConfig, InputConfig, read_input
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
-
-DEFAULT_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-
-
-@dataclasses.dataclass(frozen=True)
-class CharCnnConfig:
-    """The character CNN that makes a vector of each token (Kim et al., arXiv:1508.06615).
-
-    Attributes:
-      embedding_dim: width of a character's vector.
-      filters: pairs (width in characters, number of filters).
-      num_highway_layers: highway layers over all filters, 0 for none.
-      max_characters_per_token: positions for a token's bytes with its two word marks.
-      activation: "relu" or "tanh", after the maximum over positions.
-    """
-
-    embedding_dim: int = checks.field(16, checks.integer(minimum=1), "embedding.dim")
-    filters: tuple[tuple[int, int], ...] = checks.field(DEFAULT_FILTERS, checks.filters, "filters")
-    num_highway_layers: int = checks.field(
-        2, checks.integer(minimum=0), "n_highway", absent=0, null_is_absent=True
-    )
-    max_characters_per_token: int = checks.field(
-        50, checks.integer(minimum=3), "max_characters_per_token"
-    )
-    activation: str = checks.field("relu", checks.one_of("relu", "tanh"), "activation")
-
-    def __post_init__(self) -> None:
-        checks.check_fields(self, "char_cnn.")
-        if self.max_characters_per_token < self.widest_filter:
-            raise InputError(
-                "char_cnn.max_characters_per_token must be an integer >= "
-                f"{self.widest_filter} (the widest of char_cnn.filters), got "
-                f"{self.max_characters_per_token}"
-            )
-
-    @property
-    def num_filters(self) -> int:
-        """All filters of all widths together."""
-        return sum(count for _, count in self.filters)
-
-    @property
-    def widest_filter(self) -> int:
-        """The greatest filter width, in characters."""
-        return max(width for width, _ in self.filters)
-
-
-@dataclasses.dataclass(frozen=True)
-class WordInputConfig:
-    """A table of word vectors in the place of the character CNN, as bilm-tf has it.
-
-    Attributes:
-      vocabulary_size: words of the vocabulary, each a row of the table; None while it is open.
-      share_softmax: whether the table is the kernel of the softmax too.
-    """
-
-    vocabulary_size: int | None = checks.field(
-        None, checks.optional(checks.integer(minimum=1)), "n_tokens_vocab", absent=None
-    )
-    share_softmax: bool = checks.field(
-        False, checks.boolean, "share_embedding_softmax", absent=False, null_is_absent=True
-    )
-
-    def __post_init__(self) -> None:
-        checks.check_fields(self, "word_input.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,28 +69,19 @@ class ElmoConfig:
     """A whole biLM: everything `options.json` says of it.
 
     Attributes:
-      char_cnn: how words are read by their characters; None with word input.
+      input: how words are read, by their characters or in a table; see `config.inputs`.
       lstm: the language model.
-      word_input: how words are looked up in a table, or None.
     """
 
-    char_cnn: CharCnnConfig | None = CharCnnConfig()
+    input: InputConfig = dataclasses.field(default_factory=CharCnnConfig)
     lstm: LstmConfig = LstmConfig()
-    word_input: WordInputConfig | None = None
 
     def __post_init__(self) -> None:
-        kinds: dict[str, type] = {"lstm": LstmConfig, "char_cnn": CharCnnConfig}
-        if self.word_input is not None:
-            kinds = {"lstm": LstmConfig, "char_cnn": type(None), "word_input": WordInputConfig}
-        for name, kind in kinds.items():
+        for name, kind in (("input", InputConfig), ("lstm", LstmConfig)):
             if not isinstance(getattr(self, name), kind):
-                raise checks.refusal(name, f"a {kind.__name__}", getattr(self, name))
-        if self.char_cnn and self.char_cnn.num_filters < self.lstm.projection_dim:
-            raise InputError(
-                f"char_cnn.filters must hold at least {self.lstm.projection_dim} filters in all "
-                "(lstm.projection_dim; the published format only projects down), got "
-                f"{self.char_cnn.num_filters}"
-            )
+                kinds = " or ".join(f"a {each.__name__}" for each in get_args(kind) or (kind,))
+                raise checks.refusal(name, kinds, getattr(self, name))
+        self.input.check_width(self.lstm.projection_dim)
 
     @classmethod
     def from_size(cls, name: str) -> Self:
@@ -184,64 +113,37 @@ class ElmoConfig:
             the key, what is allowed and what came.
         """
         try:
-            _check_kind_of_model(checks.mapping(options, "the options"))
+            checks.mapping(options, "the options")
+            if options.get("bidirectional", True) is not True:
+                raise checks.refusal("bidirectional", "true, or left out", options["bidirectional"])
             lstm = checks.read_section(LstmConfig, options, "lstm")
-            if "char_cnn" in options:
-                return cls(checks.read_section(CharCnnConfig, options, "char_cnn"), lstm)
-            return cls(None, lstm, checks.read_section(WordInputConfig, options, ""))
+            return cls(read_input(options), lstm)
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
         """The object to write as `options.json`; bilm-tf and AllenNLP read it unchanged."""
-        lstm = checks.write_section(self.lstm)
-        if self.word_input:
-            return {"lstm": lstm, **checks.write_section(self.word_input)}
-        char_cnn = checks.write_section(self.char_cnn)
-        # 261 rows are in the weight file, one more is made for padding: inference counts both.
-        char_cnn["n_characters"] = 262
-        return {"lstm": lstm, "char_cnn": char_cnn}
+        return {"lstm": checks.write_section(self.lstm), **self.input.to_options()}
 
     def with_vocabulary_size(self, size: int) -> Self:
-        """The same with the size of its vocabulary; without word input, itself.
+        """The same with the size of its vocabulary, if it reads words by one.
 
         Raises:
           InputError: it has another size already.
         """
-        if self.word_input is None or self.word_input.vocabulary_size == size:
-            return self
-        if self.word_input.vocabulary_size is not None:
-            raise InputError(
-                f"n_tokens_vocab is {self.word_input.vocabulary_size}, but the vocabulary has "
-                f"{size} words"
-            )
-        word_input = dataclasses.replace(self.word_input, vocabulary_size=size)
-        return dataclasses.replace(self, word_input=word_input)
+        return self.with_input(self.input.with_vocabulary_size(size))
+
+    def with_input(self, new: InputConfig) -> Self:
+        """The same with another input; itself if it has this one."""
+        return self if new == self.input else dataclasses.replace(self, input=new)
 
     def fits(self, other: Self) -> bool:
         """Whether `other` is the same, up to the size of the vocabulary where it is open here."""
-        if self.word_input and other.word_input and self.word_input.vocabulary_size is None:
-            return self.with_vocabulary_size(other.word_input.vocabulary_size) == other
-        return self == other
+        return self.lstm == other.lstm and self.input.fits(other.input)
 
     def write(self, path: str | os.PathLike) -> None:
         """Writes `options.json`, whole or not at all."""
         files.write_json(path, self.to_options())
-
-
-def _check_kind_of_model(options: Mapping[str, Any]) -> None:
-    if options.get("bidirectional", True) is not True:
-        raise checks.refusal("bidirectional", "true, or left out", options["bidirectional"])
-    if "char_cnn" not in options:
-        return
-    if options.get("share_embedding_softmax"):
-        raise InputError(
-            "share_embedding_softmax is for models with word input, which have no char_cnn"
-        )
-    char_cnn = checks.mapping(options["char_cnn"], "char_cnn")
-    if "n_characters" in char_cnn:
-        # bilm-tf wants 261 while training and 262 afterwards, for the same weights.
-        checks.one_of(261, 262)(char_cnn["n_characters"], "char_cnn.n_characters")
 
 
 def _published_size(dim: int, projection_dim: int, num_highway_layers: int) -> ElmoConfig:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError, printable
 from elmo_tf.formats import mapping
@@ -53,25 +54,25 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
     """All published arrays of a model; with `vocabulary_size`, those of its softmax as well."""
     dim = config.lstm.projection_dim
-    entries = _word_entries(config) if config.word_input else _char_cnn_entries(config)
+    entries = _INPUT_ENTRIES[type(config.input)](config)
     for direction, stack in enumerate(("forward", "backward")):
         for layer in range(config.lstm.num_layers):
             entries += _lstm_entries(config, _lstm_name(direction, layer), f"bilm.{stack}_{layer}")
     if vocabulary_size is not None:
         kernel_name, bias_name = SOFTMAX_NAMES
-        if not (config.word_input and config.word_input.share_softmax):
+        if not config.input.share_softmax:
             entries.append(mapping.same(kernel_name, (vocabulary_size, dim), "softmax.kernel"))
         entries.append(mapping.same(bias_name, (vocabulary_size,), "softmax.bias"))
     return entries
 
 
 def _word_entries(config: ElmoConfig) -> list[Entry]:
-    shape = (config.word_input.vocabulary_size, config.lstm.projection_dim)
+    shape = (config.input.vocabulary_size, config.lstm.projection_dim)
     return [mapping.same("embedding", shape, "word_embedding.embedding")]
 
 
 def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
-    cnn, dim = config.char_cnn, config.lstm.projection_dim
+    cnn, dim = config.input, config.lstm.projection_dim
     width = cnn.num_filters
     entries = [
         mapping.same("char_embed", (NUM_CHARACTERS, cnn.embedding_dim), "char_cnn.embedding")
@@ -92,6 +93,13 @@ def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
         entries.append(mapping.same("CNN_proj/W_proj", (width, dim), "char_cnn.projection_kernel"))
         entries.append(mapping.same("CNN_proj/b_proj", (dim,), "char_cnn.projection_bias"))
     return entries
+
+
+# The kinds of input layer that the format has arrays for.
+_INPUT_ENTRIES: Mapping[type, Callable[[ElmoConfig], list[Entry]]] = {
+    CharCnnConfig: _char_cnn_entries,
+    WordInputConfig: _word_entries,
+}
 
 
 def _lstm_entries(config: ElmoConfig, name: str, path: str) -> list[Entry]:
@@ -166,7 +174,7 @@ def assign_arrays(encoder: Any, arrays: Mapping[str, Any], softmax: Any = None) 
     Beside the arrays it needs memory for a copy of the largest one.
 
     Args:
-      encoder: has `config`, `bilm`, and `char_cnn` or `word_embedding`.
+      encoder: has `config`, `bilm`, and its input layer by the name that its paths begin with.
       arrays: by published name, in memory or stored (see `open_weights`). Those of a softmax are
         left aside unless `softmax` is given.
       softmax: a layer with `kernel` and `bias` to assign as well, if `arrays` has a softmax.

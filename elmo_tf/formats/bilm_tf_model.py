@@ -96,7 +96,7 @@ def _read_vocabulary(
     config: ElmoConfig, found: ModelFiles, path: str | None, source: str | None = None
 ) -> Vocabulary | None:
     """The words of a model with word input, else None."""
-    if config.word_input is None:
+    if not config.input.needs_vocabulary:
         return None
     if path is None:
         raise InputError(
@@ -119,7 +119,7 @@ def _unpack(
         options = files.parse_json(archive.read(found.options), options_source)
         config = ElmoConfig.from_options(options, options_source)
         words = None
-        if config.word_input:
+        if config.input.needs_vocabulary:
             with zips.extracted(archive, found.vocabulary) as path:
                 source = found.vocabulary and f"{found.path}/{printable(found.vocabulary)}"
                 words = _read_vocabulary(config, found, path, source)

@@ -220,7 +220,7 @@ class ElmoEmbedding(keras.layers.Layer):
             width = "".join(f", {size}" for size in of_token)
             raise error(
                 "ElmoEmbedding: inputs must be strings [batch] (text) or [batch, time] (tokens), "
-                f"or integers [batch, time{width}] (ids of {'characters' if width else 'words'}); "
+                f"or integers [batch, time{width}] (ids of {self.encoder.token_input.units}); "
                 f"got {dtype} of shape {shape}"
             )
 

@@ -9,15 +9,13 @@ import tensorflow as tf
 
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.layers.bilm import BiLm, BiLmState
-from elmo_tf.layers.char_cnn import CharCnn
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
-from elmo_tf.layers.word_embedding import WordEmbedding
 from elmo_tf.model.inputs import boundaries
 from elmo_tf.model.inputs.arguments import as_tensor
-from elmo_tf.model.inputs.token_ids import CharacterIds, WordIds
+from elmo_tf.model.inputs.kinds import make_input
+from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.model.traced_functions import Traces
-from elmo_tf.text import characters
 from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -47,8 +45,8 @@ class ElmoEncoder(keras.layers.Layer):
       without_initialization: whether weights start as zeros; for weights read from a file.
 
     Attributes:
-      token_ids: from tokens to the ids of `token_layer`; see `elmo_tf.model.inputs.token_ids`.
-      token_layer: `char_cnn` or `word_embedding`, whichever the model has.
+      token_input: how tokens are read; see `elmo_tf.model.inputs.token_input`.
+      char_cnn, word_embedding: the layer that reads their ids, whichever the model has.
 
     Call arguments:
       inputs: string `[batch]` (raw text, split at ASCII white space), string
@@ -94,13 +92,17 @@ class ElmoEncoder(keras.layers.Layer):
         self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
         self.dropout = dropout
         self.seed = seed
-        self._without_initialization = without_initialization
-        self.vocabulary: Vocabulary | None = None
-        if self.config.word_input is None:
-            self._read_characters()
-        else:
-            self._read_words(vocabulary)
+        self.token_input = make_input(self.config.input, vocabulary)
+        self.config = self.config.with_input(self.token_input.config)
         lstm = self.config.lstm
+        name = self.token_input.layer_name  # checkpoints know the layer by its attribute
+        token_layer = self.token_input.make_layer(
+            lstm.projection_dim,
+            seed=derive_seed(seed, name),
+            without_initialization=without_initialization,
+            dtype=self.dtype_policy,
+        )
+        setattr(self, name, token_layer)
         self.bilm = BiLm(
             num_layers=lstm.num_layers,
             units=lstm.dim,
@@ -121,40 +123,6 @@ class ElmoEncoder(keras.layers.Layer):
         self._convert_input_args = False
         self.build()
 
-    def _read_characters(self) -> None:
-        char_cnn = self.config.char_cnn
-        self.token_ids = CharacterIds(char_cnn.max_characters_per_token)
-        self.char_cnn = CharCnn(
-            embedding_dim=char_cnn.embedding_dim,
-            filters=char_cnn.filters,
-            num_highway_layers=char_cnn.num_highway_layers,
-            projection_dim=self.config.lstm.projection_dim,
-            activation=char_cnn.activation,
-            num_characters=characters.NUM_CHARACTERS,
-            filler_id=characters.FILLER,
-            seed=derive_seed(self.seed, "char_cnn"),
-            without_initialization=self._without_initialization,
-            name="char_cnn",
-            dtype=self.dtype_policy,
-        )
-
-    def _read_words(self, vocabulary: Vocabulary | Sequence[str | bytes] | None) -> None:
-        if vocabulary is None:
-            raise ValueError("ElmoEncoder: a model with word input needs its vocabulary, got None")
-        if not isinstance(vocabulary, Vocabulary):
-            vocabulary = Vocabulary([characters.token_bytes(word) for word in vocabulary])
-        self.vocabulary = vocabulary
-        self.config = self.config.with_vocabulary_size(len(vocabulary))
-        self.token_ids = WordIds(vocabulary)
-        self.word_embedding = WordEmbedding(
-            len(vocabulary),
-            self.config.lstm.projection_dim,
-            seed=derive_seed(self.seed, "word_embedding"),
-            without_initialization=self._without_initialization,
-            name="word_embedding",
-            dtype=self.dtype_policy,
-        )
-
     def build(self, inputs_shape: Any = None) -> None:
         # All shapes follow from the configuration, so weights exist, and load, before any call.
         lstm = self.config.lstm
@@ -164,9 +132,19 @@ class ElmoEncoder(keras.layers.Layer):
             self.scalar_mix.build([(None, None, 2 * lstm.projection_dim)] * (lstm.num_layers + 1))
 
     @property
-    def token_layer(self) -> CharCnn | WordEmbedding:
+    def token_layer(self) -> keras.layers.Layer:
         """The lowest layer, from the ids of tokens to their vectors."""
-        return self.char_cnn if self.vocabulary is None else self.word_embedding
+        return getattr(self, self.token_input.layer_name)
+
+    @property
+    def token_ids(self) -> TokenInput:
+        """`token_input`, as the function from tokens to ids."""
+        return self.token_input
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The words that the model reads by; None if it needs none."""
+        return self.token_input.vocabulary
 
     @classmethod
     def from_weights(
@@ -216,12 +194,8 @@ class ElmoEncoder(keras.layers.Layer):
             return self.encode_ids(inputs, sequence_len, initial_state, return_state)
         raise ValueError(
             "ElmoEncoder: inputs must be strings [batch] or [batch, max_tokens], or integers "
-            f"{self._shape_of_ids}; got {inputs.dtype.name} of shape {inputs.shape}"
+            f"{self.token_input.ids_shape}; got {inputs.dtype.name} of shape {inputs.shape}"
         )
-
-    @property
-    def _shape_of_ids(self) -> str:
-        return f"[{', '.join(map(str, ['batch', 'max_tokens', *self.token_ids.shape]))}]"
 
     def encode_text(
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
@@ -256,8 +230,8 @@ class ElmoEncoder(keras.layers.Layer):
         token_ids = as_tensor(token_ids)
         if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
             raise ValueError(
-                f"ElmoEncoder: ids must be {self._shape_of_ids} for this model, got shape "
-                f"{token_ids.shape}"
+                f"ElmoEncoder: ids must be {self.token_input.ids_shape} for this model, got "
+                f"shape {token_ids.shape}"
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_ids(token_ids)
@@ -394,6 +368,5 @@ class ElmoEncoder(keras.layers.Layer):
             "config": self.config.to_options(),
             "dropout": self.dropout,
             "seed": self.seed,
-            "vocabulary": self.vocabulary
-            and [word.decode("utf-8") for word in self.vocabulary.words],
+            "vocabulary": self.token_input.word_list(),
         }

@@ -91,8 +91,8 @@ class ElmoLanguageModel(keras.layers.Layer):
             name="encoder",
             dtype=precision,
         )
-        if config.word_input and config.word_input.share_softmax:
-            self.softmax = SharedSoftmax(self.encoder.word_embedding, name="softmax")
+        if config.input.share_softmax:
+            self.softmax = SharedSoftmax(self.encoder.token_layer, name="softmax")
         else:
             self.softmax = SampledSoftmax(
                 vocabulary_size,

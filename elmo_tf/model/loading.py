@@ -21,12 +21,11 @@ from elmo_tf.formats.locate import ModelFiles
 from elmo_tf.model import checkpoint
 from elmo_tf.model.checkpoint import CheckpointReader
 from elmo_tf.model.encoder import ElmoEncoder
-from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # Inside a SavedModel. TensorFlow leaves this directory to whoever makes one.
 EXTRA_DIRECTORY = "assets.extra"
 OPTIONS_FILE = "options.json"
-VOCABULARY_FILE = "vocab.txt"
 # The dictionary of a SavedModel's checkpoint that holds the state its sentences start from.
 INITIAL_STATE = "initial_state"
 
@@ -115,7 +114,7 @@ def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
 
 def _build(config: ElmoConfig, found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
     vocabulary = None
-    if config.word_input:
+    if config.input.needs_vocabulary:
         path = vocabulary_of(found)
         if path is None:
             raise InputError(

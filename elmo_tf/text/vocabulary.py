@@ -18,6 +18,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 from elmo_tf.text import characters, lines
 
+VOCABULARY_FILE = "vocab.txt"  # the name within a model of ours
 UNKNOWN_TOKEN = b"<UNK>"
 SPECIAL_TOKENS = (characters.BEGIN_TOKEN, characters.END_TOKEN, UNKNOWN_TOKEN)
 

@@ -34,13 +34,13 @@ class InitialWeights(NamedTuple):
     def has_softmax_for(self, vocabulary: Vocabulary) -> bool:
         """Whether the model has a softmax that predicts these very words in this order."""
         bias = self.arrays.get(f"{_SOFTMAX}bias")
-        if bias is None or self.vocabulary is None:
-            return bias is not None and len(bias) == len(vocabulary)
-        return self.vocabulary.words == vocabulary.words
+        # A model that doesn't say its words is taken to have these if it has as many.
+        words = (self.vocabulary or vocabulary).words
+        return bias is not None and len(bias) == len(vocabulary) and words == vocabulary.words
 
     def check_words(self, vocabulary: Vocabulary) -> None:
         """Raises an `InputError` if the model looks words up, and in another vocabulary."""
-        if self.config.word_input and self.vocabulary.words != vocabulary.words:
+        if self.config.input.needs_vocabulary and self.vocabulary.words != vocabulary.words:
             raise InputError(
                 f"{self.source}: reads words by its own vocabulary of {len(self.vocabulary):,}, "
                 "which --vocab_file has to be"

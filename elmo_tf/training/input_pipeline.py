@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import tensorflow as tf
 
 from elmo_tf.config.training import TrainingConfig
-from elmo_tf.model.inputs.token_ids import TokenIds
+from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.model.language_model import Negatives, WindowTensors
 from elmo_tf.text.corpus import StreamState, WindowStream
 from elmo_tf.training.negatives import draw_negatives
@@ -59,7 +59,7 @@ class TrainingData(Iterator[Batch]):
         stream: WindowStream,
         config: TrainingConfig,
         vocabulary_size: int,
-        token_ids: TokenIds,
+        token_ids: TokenInput,
         first_step: int = 0,
     ) -> None:
         self._stream = stream

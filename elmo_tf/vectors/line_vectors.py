@@ -95,8 +95,7 @@ def fingerprint(encoder: ElmoEncoder) -> str:
     """A digest of all that a model's vectors depend on: its options, its weights, and its words."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(encoder.config.to_options(), sort_keys=True).encode())
-    if encoder.vocabulary is not None:  # decides which word has which row of the table
-        digest.update(repr(encoder.vocabulary.words).encode())
+    digest.update(encoder.token_input.identity())
     for name, variable in sorted(named_variables(encoder).items()):
         values = np.ascontiguousarray(variable.numpy())
         digest.update(f"{name} {values.dtype.str} {values.shape} ".encode())

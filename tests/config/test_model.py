@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from elmo_tf.config.model import SIZES, CharCnnConfig, ElmoConfig, LstmConfig, WordInputConfig
+from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
+from elmo_tf.config.model import SIZES, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 
 OPTIONS = {
@@ -71,8 +72,8 @@ def test_every_key_is_written():
 
 
 def test_properties():
-    assert CONFIG.char_cnn.num_filters == 18
-    assert CONFIG.char_cnn.widest_filter == 7
+    assert CONFIG.input.num_filters == 18
+    assert CONFIG.input.widest_filter == 7
     assert CONFIG.lstm.has_projection
     assert not LstmConfig(dim=9, projection_dim=9).has_projection
     assert CharCnnConfig(filters=((5, 2), (2, 3))).widest_filter == 5
@@ -115,7 +116,7 @@ def test_published_sizes(size, dim, projection_dim, num_highway_layers):
 def test_tiny_is_small_and_of_the_same_kind():
     tiny, small = ElmoConfig.from_size("tiny"), ElmoConfig.from_size("small")
     assert tiny.lstm.dim < small.lstm.dim
-    assert tiny.char_cnn.num_filters < small.char_cnn.num_filters
+    assert tiny.input.num_filters < small.input.num_filters
     assert tiny.lstm.has_projection
     assert tiny.lstm.use_skip_connections
 
@@ -161,10 +162,10 @@ def test_variants_of_the_zoo(fixtures_dir):
     assert read("tight_clips").lstm.cell_clip == 0.4
     assert read("tight_clips").lstm.projection_clip == 0.15
     assert not read("noskip").lstm.use_skip_connections
-    assert read("no_highway").char_cnn.num_highway_layers == 0
+    assert read("no_highway").input.num_highway_layers == 0
     assert not read("no_lstm_projection").lstm.has_projection
-    assert read("filters_equal_projection").char_cnn.num_filters == 8
-    assert read("long_words").char_cnn.max_characters_per_token == 16
+    assert read("filters_equal_projection").input.num_filters == 8
+    assert read("long_words").input.max_characters_per_token == 16
 
 
 @pytest.mark.parametrize(
@@ -175,16 +176,16 @@ def test_variants_of_the_zoo(fixtures_dir):
         ("lstm.cell_clip", LEFT_OUT, "lstm", "cell_clip", None),
         ("lstm.proj_clip", LEFT_OUT, "lstm", "projection_clip", None),
         ("lstm.use_skip_connections", LEFT_OUT, "lstm", "use_skip_connections", False),
-        ("char_cnn.n_highway", LEFT_OUT, "char_cnn", "num_highway_layers", 0),
+        ("char_cnn.n_highway", LEFT_OUT, "input", "num_highway_layers", 0),
         ("lstm.cell_clip", None, "lstm", "cell_clip", None),
         ("lstm.proj_clip", None, "lstm", "projection_clip", None),
         ("lstm.use_skip_connections", None, "lstm", "use_skip_connections", False),
-        ("char_cnn.n_highway", None, "char_cnn", "num_highway_layers", 0),
-        ("char_cnn.n_highway", 0, "char_cnn", "num_highway_layers", 0),
+        ("char_cnn.n_highway", None, "input", "num_highway_layers", 0),
+        ("char_cnn.n_highway", 0, "input", "num_highway_layers", 0),
         ("lstm.cell_clip", 0.25, "lstm", "cell_clip", 0.25),
         ("lstm.use_skip_connections", False, "lstm", "use_skip_connections", False),
-        ("char_cnn.activation", "relu", "char_cnn", "activation", "relu"),
-        ("char_cnn.max_characters_per_token", 7, "char_cnn", "max_characters_per_token", 7),
+        ("char_cnn.activation", "relu", "input", "activation", "relu"),
+        ("char_cnn.max_characters_per_token", 7, "input", "max_characters_per_token", 7),
     ],
 )
 def test_values_and_what_their_absence_means(key, value, section, field, expected):
@@ -201,13 +202,13 @@ def test_number_of_characters_means_the_same(value):
 def test_three_positions_are_enough_for_narrow_filters():
     options = options_with("char_cnn.filters", [[1, 4], [2, 8]])
     options["char_cnn"]["max_characters_per_token"] = 3
-    assert ElmoConfig.from_options(options).char_cnn.max_characters_per_token == 3
+    assert ElmoConfig.from_options(options).input.max_characters_per_token == 3
 
 
 def test_options_of_training_are_left_aside(fixtures_dir):
     config = ElmoConfig.from_file(fixtures_dir / "training" / "training_options.json")
     assert config.lstm.dim == 12
-    assert config.char_cnn.filters == ((1, 4), (2, 6), (3, 8))
+    assert config.input.filters == ((1, 4), (2, 6), (3, 8))
 
 
 WORD_OPTIONS = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": 99, "share_embedding_softmax": True}
@@ -215,12 +216,11 @@ WORD_OPTIONS = {"lstm": OPTIONS["lstm"], "n_tokens_vocab": 99, "share_embedding_
 
 def test_options_without_char_cnn_are_those_of_word_input():
     config = ElmoConfig.from_options(WORD_OPTIONS)
-    assert config.char_cnn is None
-    assert config.word_input == WordInputConfig(vocabulary_size=99, share_softmax=True)
+    assert config.input == WordInputConfig(vocabulary_size=99, share_softmax=True)
     assert config.lstm == ElmoConfig.from_options(OPTIONS).lstm
     assert config.to_options() == WORD_OPTIONS
     plain = ElmoConfig.from_options({"lstm": OPTIONS["lstm"]})
-    assert plain.word_input == WordInputConfig(None, share_softmax=False)
+    assert plain.input == WordInputConfig(None, share_softmax=False)
     assert ElmoConfig.from_options(plain.to_options()) == plain
 
 
@@ -413,8 +413,10 @@ def test_syntax_error_has_file_and_line(tmp_path):
         (lambda: LstmConfig(projection_clip=0.0), "lstm.projection_clip must be a finite number"),
         (lambda: LstmConfig(dim=4, projection_dim=5), "lstm.projection_dim must be .* 1 to 4"),
         (lambda: ElmoConfig(lstm={"dim": 3}), "lstm must be a LstmConfig, got {'dim': 3}"),
-        (lambda: ElmoConfig(char_cnn=None), "char_cnn must be a CharCnnConfig, got None"),
-        (lambda: ElmoConfig(word_input=WordInputConfig()), "char_cnn must be a NoneType, got Char"),
+        (
+            lambda: ElmoConfig(input=None),
+            "input must be a CharCnnConfig or a WordInputConfig, got None",
+        ),
         (lambda: WordInputConfig(0), "word_input.vocabulary_size must be an integer >= 1"),
         (lambda: dataclasses.replace(LstmConfig(), num_layers=0), "lstm.num_layers must be"),
     ],

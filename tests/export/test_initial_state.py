@@ -19,7 +19,7 @@ TOKENS = {
     "tokens": tf.constant([["the", "cat", "x"], ["", "b", ""], ["", "", ""]]),
     "sequence_len": tf.constant([2, 3, 0]),
 }
-WIDTH = CONFIG.char_cnn.max_characters_per_token
+WIDTH = CONFIG.input.max_characters_per_token
 LAYERS = ("forward_0", "forward_1", "backward_0", "backward_1")
 IDS = tf.constant(elmo_tf.batch_to_ids([["the", "cat"], [], ["größeres"]], WIDTH))
 

@@ -25,7 +25,7 @@ CONFIG = ElmoConfig(
     ),
     LstmConfig(dim=48, projection_dim=24, num_layers=2),
 )
-WIDTH = CONFIG.char_cnn.max_characters_per_token
+WIDTH = CONFIG.input.max_characters_per_token
 SENTENCES = [
     [["The", "größeres", "cat", "sat"], ["one"], ["a", "b", "abcdefghijklmnop"]],
     [["one", "two"]],
@@ -125,7 +125,7 @@ def test_int8_weights(path, whole):
 @pytest.mark.slow
 def test_the_page_about_it(project_dir, tmp_path, monkeypatch):
     """Its examples, on an export of the width that they speak of."""
-    wide = dataclasses.replace(CONFIG.char_cnn, max_characters_per_token=50)
+    wide = dataclasses.replace(CONFIG.input, max_characters_per_token=50)
     saved_model.export(ElmoEncoder(ElmoConfig(wide, CONFIG.lstm), seed=3), tmp_path / "exported")
     monkeypatch.chdir(tmp_path)
     text = (project_dir / "docs/small_devices.md").read_text(encoding="utf-8")

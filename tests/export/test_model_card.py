@@ -10,13 +10,14 @@ from elmo_tf.config.training import TrainingConfig
 from elmo_tf.export import model_card
 from elmo_tf.formats import locate
 from elmo_tf.formats.locate import ModelFiles
+from elmo_tf.model.inputs.kinds import make_input
 from tests.export.small import CONFIG
 
 VARIABLES = {"one": tf.Variable([[1.0, 2.0, 3.0]]), "two": tf.Variable(4.0)}
 
 
 def card(config=CONFIG, variables=VARIABLES, trainable="mix", provenance=()):
-    return model_card.text(config, variables, trainable, provenance)
+    return model_card.text(config, make_input(config.input), variables, trainable, provenance)
 
 
 def test_says_what_the_model_is():

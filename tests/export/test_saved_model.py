@@ -20,7 +20,7 @@ from elmo_tf.model.encoder import ElmoEncoder
 from tests.export.small import CONFIG, VOCABULARY, difference, make_encoder
 
 DIM = CONFIG.lstm.projection_dim
-WIDTH = CONFIG.char_cnn.max_characters_per_token
+WIDTH = CONFIG.input.max_characters_per_token
 TEXT = ["The  cat\tsat ", "", "ein größeres Wort", "<S> one \x00 \u3000"]
 TOKENS = [["The", "cat", "sat"], ["", "b", ""], ["c", "", ""], ["", "", ""]]
 LENGTHS = [3, 2, 1, 0]

@@ -24,7 +24,7 @@ VARIANTS = {
     "full": CONFIG,
     "one layer": dataclasses.replace(CONFIG, lstm=LstmConfig(13, 5, num_layers=1)),
     "no highway": dataclasses.replace(
-        CONFIG, char_cnn=dataclasses.replace(CONFIG.char_cnn, num_highway_layers=0)
+        CONFIG, input=dataclasses.replace(CONFIG.input, num_highway_layers=0)
     ),
     "no LSTM projection": dataclasses.replace(CONFIG, lstm=LstmConfig(9, 9)),
     "filters equal projection": dataclasses.replace(CONFIG, lstm=LstmConfig(17, 14)),
@@ -384,7 +384,7 @@ def build_layers(config):
     from elmo_tf.layers.bilm import BiLm
     from elmo_tf.layers.char_cnn import CharCnn
 
-    cnn, lstm = config.char_cnn, config.lstm
+    cnn, lstm = config.input, config.lstm
     encoder = SimpleNamespace(
         config=config,
         char_cnn=CharCnn(

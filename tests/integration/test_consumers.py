@@ -47,7 +47,7 @@ def exported(request, encoder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(encoder, exported):
     """The path of an .npz file for `consumers/expectation.py`."""
-    ids = elmo_tf.batch_to_ids(TOKENS[:1], encoder.config.char_cnn.max_characters_per_token)
+    ids = elmo_tf.batch_to_ids(TOKENS[:1], encoder.config.input.max_characters_per_token)
     outputs = {
         "text": encoder(tf.constant(TEXT)),
         "tokens": encoder(tf.constant(TOKENS), sequence_len=LENGTHS),
@@ -142,7 +142,7 @@ def test_requests_to_tensorflow_serving(exported, encoder, tmp_path):
     """Rows and columns, in and out, and what the server or the model refuses."""
     text = encoder(tf.constant(TEXT))
     tokens = encoder(tf.constant(TOKENS), sequence_len=LENGTHS)
-    ids = elmo_tf.batch_to_ids(TOKENS[:2], encoder.config.char_cnn.max_characters_per_token)
+    ids = elmo_tf.batch_to_ids(TOKENS[:2], encoder.config.input.max_characters_per_token)
     lengths = LENGTHS.tolist()
     rows = [{"tokens": t, "sequence_len": n} for t, n in zip(TOKENS, lengths, strict=True)]
     raw = {"b64": base64.b64encode(b"\xff\0 cat").decode()}

@@ -47,7 +47,7 @@ def test_text(case, batch):
 def test_character_ids(case, batch, static_shapes):
     encoder, found = case
     sentences = found.sentences[batch]
-    width = encoder.config.char_cnn.max_characters_per_token
+    width = encoder.config.input.max_characters_per_token
     ids = elmo_tf.batch_to_ids(sentences, width)
     fed = found.expected[f"{batch}_char_ids"]
     for row, sentence in enumerate(sentences):

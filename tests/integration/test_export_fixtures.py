@@ -40,7 +40,7 @@ def test_every_signature(case, batch):
     text = tf.constant([" ".join(sentence) for sentence in sentences])
     tokens = tf.constant(padded(sentences))
     ids = tf.constant(
-        elmo_tf.batch_to_ids(sentences, encoder.config.char_cnn.max_characters_per_token)
+        elmo_tf.batch_to_ids(sentences, encoder.config.input.max_characters_per_token)
     )
     signatures = model.signatures
     from_text = signatures["default"](text=text)

@@ -4,10 +4,11 @@ import h5py
 import numpy as np
 import pytest
 
+from elmo_tf.config.inputs import CharCnnConfig
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.formats import bilm_tf
-from elmo_tf.model.inputs.token_ids import CharacterIds
+from elmo_tf.model.inputs.characters import CharacterInput
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.scoring.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.text.corpus import WindowStream
@@ -87,7 +88,7 @@ def run(folder, trajectory, vocabulary):
     step = TrainStep(model, optimizer, 3, 6, num_negatives=0, clip_norm=SETTINGS.clip_norm)
     stream = make_stream(folder / "train.txt", vocabulary, 3, 6)
     state, figures = model.zero_state(3), []
-    for batch in TrainingData(stream, SETTINGS, len(vocabulary), CharacterIds(50)):
+    for batch in TrainingData(stream, SETTINGS, len(vocabulary), CharacterInput(CharCnnConfig())):
         result, state = step(batch, state)
         figures.append(result)
     return figures, model, named_slots(optimizer, trained_variables(model))

@@ -14,7 +14,8 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf import embed, evaluate, score, train
 from elmo_tf.cli import train_flags
-from elmo_tf.config.model import ElmoConfig, LstmConfig, WordInputConfig
+from elmo_tf.config.inputs import WordInputConfig
+from elmo_tf.config.model import ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.export import export_elmo, export_weights
 from elmo_tf.model import checkpoint
@@ -59,7 +60,7 @@ def run_training(folder, name, *more, options="options.json"):
 
 def write_options(folder, share, name="options.json"):
     lstm = LstmConfig(dim=6, projection_dim=3, cell_clip=0.4, projection_clip=0.3)
-    ElmoConfig(None, lstm, WordInputConfig(share_softmax=share)).write(folder / name)
+    ElmoConfig(WordInputConfig(share_softmax=share), lstm).write(folder / name)
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +234,7 @@ def test_no_array_of_a_step_grows_with_the_vocabulary():
     words = Vocabulary([b"<S>", b"</S>", b"<UNK>", *(b"w%d" % k for k in range(size - 3))])
     lstm = LstmConfig(dim=6, projection_dim=3)
     for share in (False, True):
-        config = ElmoConfig(None, lstm, WordInputConfig(share_softmax=share))
+        config = ElmoConfig(WordInputConfig(share_softmax=share), lstm)
         model = ElmoLanguageModel(config, size, vocabulary=words)
         step = TrainStep(model, Adagrad(), 2, 5, num_negatives=11, clip_norm=1.0)
         graph = step.function.get_concrete_function().graph
@@ -256,7 +257,7 @@ def test_flags():
     tiny_size = ElmoConfig.from_size("tiny")
     for flags, share in (((), False), (("--share_embedding_softmax",), True)):
         config = config_of("--size=tiny", "--word_input", *flags)
-        assert config == ElmoConfig(None, tiny_size.lstm, WordInputConfig(share_softmax=share))
+        assert config == ElmoConfig(WordInputConfig(share_softmax=share), tiny_size.lstm)
     assert config_of("--word_input").lstm == ElmoConfig.from_size("original").lstm
     with pytest.raises(UsageError, match="--share_embedding_softmax: is for --word_input"):
         config_of("--size=tiny", "--share_embedding_softmax")

@@ -193,7 +193,7 @@ def test_run_without_a_checkpoint(run):
 
 
 def test_checkpoint_of_other_options(run):
-    other = ElmoConfig(CONFIG.char_cnn, LstmConfig(dim=6, projection_dim=5, num_layers=1))
+    other = ElmoConfig(CONFIG.input, LstmConfig(dim=6, projection_dim=5, num_layers=1))
     other.write(run / "options.json")
     with pytest.raises(InputError) as failure:
         loading.load_encoder(run)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from elmo_tf.config.inputs import CharCnnConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError
-from elmo_tf.model.inputs.token_ids import CharacterIds
+from elmo_tf.model.inputs.characters import CharacterInput
 from elmo_tf.text import characters
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
@@ -33,7 +34,8 @@ def make_data(folder, stream=None, negatives=5, **options):
     config = TrainingConfig(
         batch_size=BATCH, unroll_steps=STEPS, num_negative_samples=negatives, seed=8
     )
-    return TrainingData(stream or make_stream(folder), config, 26, CharacterIds(WIDTH), **options)
+    spell = CharacterInput(CharCnnConfig(max_characters_per_token=WIDTH))
+    return TrainingData(stream or make_stream(folder), config, 26, spell, **options)
 
 
 def as_numpy(batch):

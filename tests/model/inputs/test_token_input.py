@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.model.inputs.token_ids import CharacterIds, WordIds
+from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
+from elmo_tf.model.inputs.characters import CharacterInput
+from elmo_tf.model.inputs.words import WordInput
 from elmo_tf.text import characters
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -16,7 +18,7 @@ EXPECTED = [[1, 5, 2, 0, 0, 0, 0], [0] * 7, [3, 4, 6, 7, 2, 2, 2]]
 
 @pytest.fixture(scope="module")
 def word_ids():
-    return WordIds(Vocabulary([word.encode() for word in WORDS]))
+    return WordInput(WordInputConfig(), Vocabulary([word.encode() for word in WORDS]))
 
 
 def test_words_are_the_lines_of_the_vocabulary(word_ids):
@@ -40,7 +42,7 @@ def test_boundaries_of_words(word_ids):
 
 
 def test_characters_are_those_of_the_module_characters():
-    ids = CharacterIds(9)
+    ids = CharacterInput(CharCnnConfig(max_characters_per_token=9))
     assert ids.shape == (9,)
     np.testing.assert_array_equal(ids.batch(SENTENCES), characters.batch_to_ids(SENTENCES, 9))
     np.testing.assert_array_equal(

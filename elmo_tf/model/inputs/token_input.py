@@ -1,0 +1,100 @@
+"""What all kinds of input layer have in common: the questions that the rest of a model asks."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.config.inputs import InputConfig
+from elmo_tf.text.vocabulary import Vocabulary
+
+
+class InputCard(NamedTuple):
+    """What a model card says of an input layer.
+
+    Attributes:
+      source: what token vectors are made from, after "Contextual word vectors from".
+      rows: rows of the card's table, Markdown.
+      tokens: sentences about what a token is.
+      ids: what ids mean, after "0 is padding,".
+    """
+
+    source: str
+    rows: str
+    tokens: str
+    ids: str
+
+
+class TokenInput:
+    """How a model reads tokens: a function from tokens to ids, and the layer that reads the ids.
+
+    There is one class per kind of input layer. The object holds no weights: the layer that
+    `make_layer` returns is an attribute of the encoder, named `layer_name`, as checkpoints have it.
+    In all ids 0 is padding, and only padding.
+
+    Attributes:
+      config: the part of the configuration that it was made from, completed.
+      units: what ids stand for, in the plural.
+      ids_name: of the signature that takes ids, and of its argument.
+      layer_name: of the encoder's attribute that holds the layer.
+      shape: of the ids of one token.
+      boundaries: int32 `[2, *shape]`, the ids of `<S>` and `</S>`.
+      num_ids: the greatest id.
+      vocabulary: the words that it reads by, or None.
+    """
+
+    units: ClassVar[str]
+    ids_name: ClassVar[str]
+    layer_name: ClassVar[str]
+
+    config: InputConfig
+    shape: tuple[int, ...]
+    boundaries: np.ndarray
+    num_ids: int
+    vocabulary: Vocabulary | None = None
+
+    def __call__(self, tokens: tf.Tensor) -> tf.Tensor:
+        """In the graph: string of any shape to int32 `tokens.shape + shape`."""
+        raise NotImplementedError
+
+    def batch(self, sentences: Sequence[Sequence[str | bytes]]) -> np.ndarray:
+        """In Python: tokenized sentences to int32 `[batch, max_tokens, *shape]`, no boundaries."""
+        raise NotImplementedError
+
+    def make_layer(self, projection_dim: int, **options: Any) -> keras.layers.Layer:
+        """The layer from ids to vectors: int32 `[..., *shape]` to `[..., projection_dim]`.
+
+        Args:
+          projection_dim: width of a token's vector.
+          **options: `seed`, `without_initialization` and `dtype`, which all kinds of layer take.
+        """
+        raise NotImplementedError
+
+    def card(self) -> InputCard:
+        """What a model card says of it."""
+        raise NotImplementedError
+
+    def word_list(self) -> list[str] | None:
+        """The words that it reads by, as JSON values; None if there are none."""
+        return None
+
+    def write_words(self, directory: str | os.PathLike) -> list[str]:
+        """Writes the words that it reads by; returns the names of the files, which may be none."""
+        return []
+
+    def identity(self) -> bytes:
+        """Bytes that differ where equal weights and options would still read words differently."""
+        return b""
+
+    @property
+    def ids_shape(self) -> str:
+        """The shape of a batch of ids in words: "[batch, max_tokens, 50]"."""
+        return f"[{', '.join(map(str, ['batch', 'max_tokens', *self.shape]))}]"
+
+    @property
+    def ids_spec(self) -> tf.TensorSpec:
+        """A batch of ids as the argument of a signature."""
+        return tf.TensorSpec([None, None, *self.shape], tf.int32, self.ids_name)
