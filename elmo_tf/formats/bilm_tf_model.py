@@ -121,7 +121,7 @@ def _unpack(
         words = None
         if config.input.needs_vocabulary:
             with zips.extracted(archive, found.vocabulary) as path:
-                source = found.vocabulary and f"{found.path}/{printable(found.vocabulary)}"
+                source = f"{found.path}/{printable(str(found.vocabulary))}"
                 words = _read_vocabulary(config, found, path, source)
         weights = stack.enter_context(zips.extracted(archive, found.weights))
         return config, words, weights, weights_source
