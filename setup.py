@@ -1,5 +1,6 @@
 """Packaging of elmo_tf: what it needs, its extras and its commands. BUILD.md says how to build."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -47,9 +48,15 @@ COMMANDS = [
     "elmo-export-weights=elmo_tf.export.export_weights:main",
 ]
 
+VERSION = re.search(
+    r'^__version__ = "(.+?)"',
+    Path(__file__).with_name("elmo_tf").joinpath("__init__.py").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)[1]
+
 setup(
     name="elmo_tf",
-    version="0.1.0",
+    version=VERSION,
     description="ELMo for TensorFlow 2 and Keras 3: train, load published weights, embed, export",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

@@ -15,6 +15,8 @@ Names are imported when they are first used: importing TensorFlow takes seconds,
 import importlib
 from typing import Any
 
+__version__ = "0.1.0"  # setup.py reads it here
+
 _MODULES = {
     "ElmoConfig": "elmo_tf.config.model",
     "ElmoEmbedding": "elmo_tf.model.embedding",

@@ -74,6 +74,7 @@ def _run(options: flags.FlagValues) -> None:
         raise UsageError(
             "--initial_state_files: with --carry_state sentences start from the state before them"
         )
+    command_line.require_stdout("the perplexity")
     paths = lines.expand_globs(options.heldout_files, "--heldout_files")
     start_paths = []
     if options.initial_state_files is not None:

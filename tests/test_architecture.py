@@ -85,7 +85,7 @@ DOORS = (
 DOOR = Room("doors", 10, BINARY_LIBRARIES)
 SCRIPT = Room("scripts", 11, SCRIPT_LIBRARIES)
 # The package itself: public names, imported when they are first used.
-PUBLIC_NAMES = Room("__init__", 9)
+PUBLIC_NAMES = Room("__init__", 8)
 
 
 def room_of(module: str) -> Room | None:

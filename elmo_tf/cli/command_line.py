@@ -18,6 +18,7 @@ other exception is a fault of ours and keeps its traceback.
 import contextlib
 import copy
 import difflib
+import io
 import logging
 import os
 import re
@@ -30,12 +31,14 @@ from pathlib import Path
 
 from absl import flags
 
+from elmo_tf import __version__
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import tokens
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
 _HINT = "--help lists the flags"
+_VERSION_ARGUMENT = "--version"
 _HELP_ARGUMENTS = {"--help", "-help", "-h", "--helpshort", "--helpfull"}
 
 
@@ -59,14 +62,28 @@ def run(
     """
     program = _program_name(Path(body.__code__.co_filename).stem)
     argv = list(sys.argv[1:] if argv is None else argv)
-    try:
-        if _asks_for_help(argv):
+
+    def answer() -> None:
+        if _asks_for(argv, _HELP_ARGUMENTS):
+            require_stdout("the help text")
             print(_help_text(program, documentation, flag_values))
+        elif _asks_for(argv, {_VERSION_ARGUMENT}):
+            require_stdout("the version")
+            print(program, __version__)
         else:
             options = _parse(flag_values, [program, *argv])
             if needs_tensorflow:
                 load_tensorflow()
             body(options)
+
+    with _every_character_printable():
+        return _exit_status(program, answer)
+
+
+def _exit_status(program: str, answer: Callable[[], None]) -> int:
+    """Runs `answer`; a failure is reported in one line."""
+    try:
+        answer()
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -85,7 +102,31 @@ def run(
         if isinstance(error.filename, (str, bytes)):
             reason = f"{os.fsdecode(error.filename)}: {reason}"
         return _report(program, reason, FAILED)
+    except UnicodeEncodeError as error:
+        # Python keeps bytes of a name that are no UTF-8 as surrogates, which TensorFlow refuses.
+        reason = f"{error.object}: is not UTF-8, which TensorFlow needs names to be"
+        return _report(program, reason, FAILED)
     return 0
+
+
+def require_stdout(result: str) -> None:
+    """Raises an `InputError` if stdout, where `result` would be printed, is closed."""
+    if sys.stdout is None:
+        raise InputError(f"stdout is closed, but {result} is printed there")
+
+
+@contextlib.contextmanager
+def _every_character_printable() -> Iterator[None]:
+    """Inside, what the encoding of stdout or stderr lacks is printed as an escape, "\\xe9".
+
+    Otherwise a file's name would end a command with an error after its work was done.
+    """
+    with contextlib.ExitStack() as stack:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stack.callback(stream.reconfigure, errors=stream.errors)
+                stream.reconfigure(errors="backslashreplace")
+        yield
 
 
 def add_text_flags(flag_values: flags.FlagValues, otherwise: str | None = None) -> None:
@@ -123,12 +164,13 @@ def load_tensorflow() -> None:
     """Imports TensorFlow without its log lines, and makes it the backend of Keras.
 
     Some of the lines are written by C++ before any setting is read, so the stream itself is set
-    aside during the import. A TF_CPP_MIN_LOG_LEVEL of the user's own leaves everything visible.
+    aside during the import. With a TF_CPP_MIN_LOG_LEVEL below 3, a user's choice, all are visible.
     """
     if "tensorflow" in sys.modules:
         return
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    quiet = "TF_CPP_MIN_LOG_LEVEL" not in os.environ and sys.stderr is not None
+    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet = level not in ("0", "1", "2") and sys.stderr is not None
     if quiet:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         for name in ("tensorflow", "absl"):
@@ -176,7 +218,17 @@ def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
         raise UsageError(re.sub("^(ERROR::|flags?) ", "", str(failure))) from failure
     if stray:
         raise UsageError(f"unexpected argument {stray[0]!r}; a glob needs quotes; {_HINT}")
+    _check_text(options)
     return options
+
+
+def _check_text(options: flags.FlagValues) -> None:
+    for name in options:
+        value = options[name].value
+        if value == "" and options[name].present:
+            raise UsageError(f"--{name}: must not be empty")
+        if any("\0" in part for part in (value if isinstance(value, list) else [str(value)])):
+            raise UsageError(f"--{name}: holds a NUL character")  # from a flag file
 
 
 def _is_missing(flag: flags.Flag) -> bool:
@@ -188,10 +240,10 @@ def _is_required(flag: flags.Flag) -> bool:
     return any("must have a value" in validator.message for validator in flag.validators)
 
 
-def _asks_for_help(argv: Sequence[str]) -> bool:
+def _asks_for(argv: Sequence[str], wanted: set[str]) -> bool:
     """Looked for before parsing, which would first complain about required flags."""
     arguments = argv[: argv.index("--")] if "--" in argv else argv
-    return not _HELP_ARGUMENTS.isdisjoint(arguments)
+    return not wanted.isdisjoint(arguments)
 
 
 def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) -> str:
@@ -204,6 +256,8 @@ def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) 
             parts.append(textwrap.indent(textwrap.fill(meaning, 84), " " * 6))
     parts.append("  --flagfile=PATH")
     parts.append("      A file with more flags, one a line.")
+    parts.append("  --version")
+    parts.append("      Print the version of elmo_tf.")
     return "\n".join(parts)
 
 
@@ -244,7 +298,7 @@ def _discard_stdout() -> None:
         return
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError:  # a full disk, or a reader that left
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from absl import flags
 
+import elmo_tf
 from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
 
@@ -19,6 +20,7 @@ flags.DEFINE_list("names", None, "Names.", FLAGS, required=True)
 flags.DEFINE_integer("count", 7, "Steps.", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_bool("fast", False, "Goes faster.", FLAGS)
 flags.DEFINE_float("rate", None, "Per second.", flag_values=FLAGS, short_name="r")
+flags.DEFINE_string("note", None, "Any text.", FLAGS)
 command_line.add_text_flags(FLAGS)
 REQUIRED = ["--input_file=a", "--names=b,c"]
 
@@ -86,6 +88,9 @@ def test_arguments_of_the_process_are_the_default(monkeypatch):
         ([], "--input_file, --names: required; --help lists the flags"),
         (["--input_file=a"], "--names: required; --help lists the flags"),
         (["--input_file=", "--names="], "--input_file, --names: required; --help lists the flags"),
+        (["--input_file=a\0b", "--names=b"], "--input_file: holds a NUL character"),
+        (["--input_file=a", "--names=b,c\0"], "--names: holds a NUL character"),
+        ([*REQUIRED, "--note="], "--note: must not be empty"),
         ([*REQUIRED, "--cuont=3"], "--cuont: unknown flag, did you mean --count?"),
         ([*REQUIRED, "--zzz"], "--zzz: unknown flag; --help lists the flags"),
         ([*REQUIRED, "--count=0"], "--count=0: 0 is not a positive integer"),
@@ -120,12 +125,15 @@ def test_wrong_use_is_one_line_and_status_2(capsys, arguments, message):
         (OSError(28, "No space left on device"), 1, "No space left on device"),
         (OSError("can't open\n  (file signature not found)"), 1, None),
         (MemoryError(), 1, "out of memory"),
+        (UnicodeEncodeError("utf-8", "r\udcff/x", 1, 2, "no"), 1, None),
         (KeyboardInterrupt(), 130, "interrupted"),
         (InputError("a\r\n  b \n\nc\x1b[1m\ud800 é"), 1, r"a b c\x1b[1m\ud800 é"),
     ],
 )
 def test_failures_are_one_line(capsys, error, status, message):
-    if message is None:
+    if isinstance(error, UnicodeEncodeError):
+        message = r"r\udcff/x: is not UTF-8, which TensorFlow needs names to be"
+    elif message is None:
         message = "can't open (file signature not found)"
     assert call(REQUIRED, raising(error)) == status
     assert capsys.readouterr() == ("", f"{PROGRAM}: {message}\n")
@@ -282,3 +290,34 @@ def test_stdout_may_be_closed(project_dir, tmp_path):
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_a_result_needs_stdout(project_dir, tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(body="command_line.require_stdout('the answer')"))
+    result = subprocess.run(
+        ["sh", "-c", '"$0" "$1" >&-', sys.executable, path],
+        env={**os.environ, "PYTHONPATH": str(project_dir)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    message = "elmo-script: stdout is closed, but the answer is printed there\n"
+    assert (result.returncode, result.stderr) == (1, message)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_what_the_encoding_lacks_is_printed_as_an_escape(project_dir, tmp_path, encoding):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(body=r"print('saved in \xe9\udcff')"), encoding="ascii")
+    environment = {"PYTHONPATH": str(project_dir), "PYTHONIOENCODING": encoding}
+    result = run_python(path.read_text(), cwd=tmp_path, environment=environment)
+    shown = r"\xe9" if encoding == "ascii" else "\xe9"
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"ready\nsaved in {shown}\\udcff\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--cuont", "--version"]])
+def test_version(capsys, arguments):
+    assert call(arguments, raising(AssertionError("must not run"))) == 0
+    assert capsys.readouterr() == (f"{PROGRAM} {elmo_tf.__version__}\n", "")
