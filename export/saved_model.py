@@ -15,7 +15,6 @@
 """
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,7 +31,7 @@ from elmo_tf.model.loading import (
     OPTIONS_FILE,
     VOCABULARY_FILE,
 )
-from elmo_tf.storage import directories
+from elmo_tf.storage import directories, files
 from elmo_tf.storage.directories import is_saved_model
 
 from . import model_card, warmup
@@ -222,6 +221,8 @@ def export(
     """
     if trainable not in TRAINABLE:
         raise InputError(f"trainable must be one of {', '.join(TRAINABLE)}, got {trainable!r}")
+    if isinstance(provenance, str):
+        raise InputError(f"provenance must be a list of sentences, got {provenance!r}")
     if cached_words and trainable == "all":
         raise InputError(STALE_CACHE)
     packed = directories.archive_path(output_dir)
@@ -232,21 +233,16 @@ def export(
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))
-        with open(os.path.join(extras, MODEL_CARD_FILE), "x", encoding="ascii") as file:
-            file.write(
-                model_card.text(
-                    encoder.config,
-                    encoder.token_input,
-                    module.model,
-                    trainable,
-                    provenance,
-                    module.notes,
-                )
-            )
+        card = model_card.text(
+            encoder.config, encoder.token_input, module.model, trainable, provenance, module.notes
+        )
+        with open(os.path.join(extras, MODEL_CARD_FILE), "xb") as file:
+            # A path among the provenance may hold bytes that are not UTF-8.
+            file.write(card.encode("utf-8", "backslashreplace"))
         warmup.write(os.path.join(extras, warmup.FILE), module.warmup_requests(encoder))
         written = encoder.token_input.write_words(extras)
         if vocabulary_file is not None and VOCABULARY_FILE not in written:
-            shutil.copyfile(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
+            files.copy(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
         try:
             tf.saved_model.save(module, folder, module.named_signatures)
         except tf.errors.OpError as error:  # such as a disk that is full

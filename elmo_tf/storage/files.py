@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -60,6 +61,20 @@ def check_target(path: str | os.PathLike) -> str:
 def _flush_to_disk(path: str) -> None:
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
+
+
+def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
+    """Copies the content of a file.
+
+    Raises:
+      InputError: `source` is missing or can't be read.
+    """
+    try:
+        file = open(os.path.expanduser(source), "rb")  # noqa: SIM115, errors of writing are others
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from error
+    with file, open(target, "xb") as copied:
+        shutil.copyfileobj(file, copied)
 
 
 def read_json(path: str | os.PathLike) -> dict[str, Any]:

@@ -424,6 +424,15 @@ def test_unknown_trainable(encoder, tmp_path):
 
 
 def test_missing_vocabulary(encoder, tmp_path):
-    with pytest.raises(OSError, match=r"gone\.txt"):
+    with pytest.raises(InputError, match=r"gone\.txt: cannot be read: No such file"):
         saved_model.export(encoder, tmp_path / "exported", vocabulary_file=tmp_path / "gone.txt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_provenance_in_any_script(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tf.saved_model, "save", lambda *_: None)
+    saved_model.export(encoder, tmp_path / "exported", provenance=["Aus K\xf6ln, r\udcff."])
+    card = (tmp_path / "exported/assets.extra/README.md").read_text(encoding="utf-8")
+    assert "Aus K\xf6ln, r\\udcff." in card
+    with pytest.raises(InputError, match="provenance must be a list of sentences, got 'Cologne'"):
+        saved_model.export(encoder, tmp_path / "another", provenance="Cologne")
