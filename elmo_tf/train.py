@@ -32,7 +32,7 @@ from elmo_tf.text import lines
 from elmo_tf.training.cluster import read_cluster
 
 if TYPE_CHECKING:
-    from elmo_tf.training.distributed import OneDevice
+    from elmo_tf.training.distributed import Distribution
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.run_directory import Request, Run
 
@@ -57,7 +57,7 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _train(
-    options: flags.FlagValues, request_parts: dict[str, Any], distribution: "OneDevice"
+    options: flags.FlagValues, request_parts: dict[str, Any], distribution: "Distribution"
 ) -> None:
     from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
@@ -118,7 +118,7 @@ def _check_export(path: str | None) -> None:
         directories.check_directory_target(path, False, saved_model.is_saved_model)
 
 
-def _open_run(request: "Request", export_dir: str | None, distribution: "OneDevice") -> "Run":
+def _open_run(request: "Request", export_dir: str | None, distribution: "Distribution") -> "Run":
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.training import initial_weights, run_directory
 
@@ -146,7 +146,7 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "OneDevi
     )
 
 
-def _describe(run: "Run", trainer: "Trainer", distribution: "OneDevice") -> str:
+def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> str:
     if not distribution.is_chief:
         return f"{distribution}; the first process reports and saves"
     training, text = run.training, run.text

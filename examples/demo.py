@@ -34,7 +34,7 @@ from elmo_tf.storage import files
 from elmo_tf.text import tokens
 from examples import senses, shell, sotu_text
 from examples.occurrences import Occurrence
-from examples.sotu_text import Line
+from examples.sotu_text import SpeechSentence
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -153,7 +153,7 @@ def model_steps(paths: Paths, num_steps: int) -> list[Step]:
                 learning_rate=0.3,
                 initial_accumulator=0.2,
                 dropout=0,
-                restart_share=0.1,
+                state_reset_rate=0.1,
                 shuffle_buffer=100_000,
             ),
         ),
@@ -170,7 +170,7 @@ def command(module: str, **flags: str | int | float) -> list[str]:
     return ["-m", module, *(f"--{name}={value}" for name, value in flags.items())]
 
 
-def prepare_text(paths: Paths, steps: list[Step]) -> list[Line]:
+def prepare_text(paths: Paths, steps: list[Step]) -> list[SpeechSentence]:
     """Writes the text to train on and the held-out text; returns the lines of both."""
     shell.show_title("Text")
     lines = sotu_text.read_speeches(sotu_text.find_speeches())

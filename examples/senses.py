@@ -12,7 +12,7 @@ from elmo_tf.storage import files
 from elmo_tf.text.tokens import Tokenizer
 from examples import occurrences, picture, shell
 from examples.occurrences import Occurrence, Sentence
-from examples.sotu_text import Line
+from examples.sotu_text import SpeechSentence
 
 WORD = "close"
 # Its senses, and what follows it in a held-out sentence with each.
@@ -28,7 +28,7 @@ MOST_PER_CUE = 25
 LAYER = "lstm_outputs2"
 
 
-def find_word(lines: Sequence[Line], tokenizer: Tokenizer) -> list[Occurrence]:
+def find_word(lines: Sequence[SpeechSentence], tokenizer: Tokenizer) -> list[Occurrence]:
     """Each occurrence in the text, tokenized as for training; contexts said again count once."""
     candidates = [line for line in lines if WORD in line.text]
     tokenized = tokenizer([line.text.encode() for line in candidates])

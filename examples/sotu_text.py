@@ -27,7 +27,7 @@ _ABBREVIATION = re.compile(
 )
 
 
-class Line(NamedTuple):
+class SpeechSentence(NamedTuple):
     """A sentence.
 
     Attributes:
@@ -59,10 +59,10 @@ def find_speeches() -> list[Path]:
     return sorted(Path(package.origin).parent.joinpath("data", "speeches").glob("*.txt"))
 
 
-def read_speeches(paths: Sequence[Path]) -> list[Line]:
+def read_speeches(paths: Sequence[Path]) -> list[SpeechSentence]:
     """All sentences in order. Whole speeches are held out, every `HELD_OUT_EVERY`-th."""
     return [
-        Line(sentence, path.stem, number % HELD_OUT_EVERY == HELD_OUT_EVERY // 2)
+        SpeechSentence(sentence, path.stem, number % HELD_OUT_EVERY == HELD_OUT_EVERY // 2)
         for number, path in enumerate(paths)
         for paragraph in path.read_text(encoding="utf-8").splitlines()
         for sentence in split_sentences(paragraph)

@@ -160,6 +160,11 @@ def add_text_flags(flag_values: flags.FlagValues, otherwise: str | None = None) 
     )
 
 
+def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:
+    """Makes `--former` another name of the flag `--name`; help does not show it."""
+    flag_values[former] = flag_values[name]
+
+
 def load_tensorflow() -> None:
     """Imports TensorFlow without its log lines, and makes it the backend of Keras.
 
@@ -250,7 +255,7 @@ def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) 
     parts = [documentation.strip(), "", f"Flags of {program}:"]
     for name in flag_values:
         flag = flag_values[name]
-        if name == flag.name:  # not its one-letter name
+        if name == flag.name:  # neither its one-letter nor its former name
             parts.append(_flag_head(flag))
             meaning = re.sub(r"^<[^>]*>: ", "", flag.help)  # absl puts the choices of an enum there
             parts.append(textwrap.indent(textwrap.fill(meaning, 84), " " * 6))

@@ -112,9 +112,10 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         "--steps_per_checkpoint would take longer.",
         "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
         "scaled down to it.",
-        "dropout": "Share of values dropped at each LSTM layer's input and at the output.",
-        "restart_share": "Share of streams that start a step from zeros, as sentences do that are "
-        "read by themselves; 0.1 guards a model from depending on the text before a sentence.",
+        "dropout": "Fraction of values dropped at each LSTM layer's input and at the output.",
+        "state_reset_rate": "Fraction of the streams whose LSTM state is reset to zeros before a "
+        "step, drawn anew for each step. Sentences read by themselves start from zeros; 0.1 keeps "
+        "a model from depending on the text before a sentence.",
     }
     choices = {
         "optimizer": (
@@ -142,6 +143,7 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         flags.DEFINE_integer(name, defaults[name], meaning, flag_values=flag_values)
     for name, meaning in floats.items():
         flags.DEFINE_float(name, defaults[name], meaning, flag_values=flag_values)
+    command_line.accept_former_name(flag_values, "restart_share", "state_reset_rate")
     command_line.add_text_flags(flag_values)
 
 

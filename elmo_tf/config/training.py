@@ -35,6 +35,10 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
 
 
+# Keys of `training.json` that earlier releases wrote, with their names of today.
+_FORMER_NAMES = {"restart_share": "state_reset_rate"}
+
+
 def _learning_rate(value: Any, name: str) -> float | None:
     return None if value is None else checks.positive_number(value, name)
 
@@ -62,10 +66,10 @@ class TrainingConfig:
         CNN in half precision; "none" all in float32.
       clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
         for no clip.
-      dropout: share of values dropped at the input of each LSTM layer and at the output.
+      dropout: fraction of values dropped at the input of each LSTM layer and at the output.
       num_negative_samples: words drawn per step for the sampled softmax; 0 for the full softmax.
-      restart_share: share of streams that start a step from the zero state, drawn anew for each
-        step, in place of going on; sentences read by themselves start from it.
+      state_reset_rate: fraction of the streams whose LSTM state is reset to zeros before a step,
+        drawn anew for each step; sentences read by themselves start from zeros.
       seed: of the weights, of dropout, of the samples and of the order of sentences.
       shuffle_buffer: sentences to shuffle among; 0 reads files in order.
       tokenizer: how raw text is cut into tokens.
@@ -96,7 +100,7 @@ class TrainingConfig:
     mixed_precision: str = checks.field("none", checks.one_of(*PRECISIONS))
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
     dropout: float = checks.field(0.1, checks.share)
-    restart_share: float = checks.field(0.0, checks.share)
+    state_reset_rate: float = checks.field(0.0, checks.share)
     num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
     seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
     shuffle_buffer: int = checks.field(0, checks.integer(minimum=0))
@@ -142,7 +146,9 @@ class TrainingConfig:
         """
         known = [field.name for field in dataclasses.fields(cls)]
         try:
-            for key in checks.mapping(values, "the training options"):
+            checks.mapping(values, "the training options")
+            values = {_FORMER_NAMES.get(key, key): value for key, value in values.items()}
+            for key in values:
                 checks.one_of(*known)(key, "a key")
             return cls(**values)
         except InputError as error:

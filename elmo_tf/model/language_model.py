@@ -14,7 +14,7 @@ from elmo_tf.layers.shared_softmax import SharedSoftmax
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.vocabulary import Vocabulary
 
-_RESTART_SALT = 1_000_003  # not that of any layer's dropout
+_RESET_SALT = 1_000_003  # not that of any layer's dropout
 
 
 class WindowTensors(NamedTuple):
@@ -61,7 +61,8 @@ class ElmoLanguageModel(keras.layers.Layer):
         the products of its layers are in half precision; weights, states, softmax and losses are
         float32 as ever.
       vocabulary: the words, for a model with word input; see `ElmoEncoder`.
-      restart_share: share of rows that in training start a window from zeros and do not go on.
+      state_reset_rate: fraction of the rows whose state is reset to zeros before a window in
+        training.
       without_initialization: whether weights start as zeros; for weights read from a file.
 
     Reference:
@@ -76,12 +77,12 @@ class ElmoLanguageModel(keras.layers.Layer):
         seed: int | None = None,
         precision: str = "float32",
         vocabulary: Vocabulary | None = None,
-        restart_share: float = 0.0,
+        state_reset_rate: float = 0.0,
         without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._restart_share = restart_share
+        self._state_reset_rate = state_reset_rate
         self.encoder = ElmoEncoder(
             config,
             dropout=dropout,
@@ -148,8 +149,8 @@ class ElmoLanguageModel(keras.layers.Layer):
         embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
         # Training windows are full, and then the cheaper gradient without lengths serves.
         lengths = None if training else window.lengths
-        if training and self._restart_share:
-            state = _restart_rows(state, self._restart_share, dropout_seed)
+        if training and self._state_reset_rate:
+            state = _reset_rows(state, self._state_reset_rate, dropout_seed)
         last_layers, states = [], {}
         for way, direction in enumerate(DIRECTIONS):
             layers, states[direction] = self.encoder.bilm.run_direction(
@@ -178,15 +179,15 @@ class ElmoLanguageModel(keras.layers.Layer):
         return self.encoder.bilm.zero_state(batch)
 
 
-def _restart_rows(state: BiLmState, share: float, seed: tf.Tensor | RowsSeed) -> BiLmState:
+def _reset_rows(state: BiLmState, rate: float, seed: tf.Tensor | RowsSeed) -> BiLmState:
     """Sets some rows of a state to zero, the same ones in all layers of both directions.
 
-    Sentences that are read by themselves start from zeros. A model that only ever goes on from
-    another sentence may come to depend on that, and then reads one by itself badly.
+    Sentences that are read by themselves start from zeros. A model trained only with states carried
+    over from other sentences may come to depend on them, and then predict such sentences badly.
     """
     rows = tf.shape(tf.nest.flatten(state)[0])[0]
-    goes_on = seeded_dropout(tf.ones([rows, 1]), share, seed, _RESTART_SALT) > 0
-    return tf.nest.map_structure(lambda values: tf.where(goes_on, values, 0), state)
+    is_kept = seeded_dropout(tf.ones([rows, 1]), rate, seed, _RESET_SALT) > 0
+    return tf.nest.map_structure(lambda values: tf.where(is_kept, values, 0), state)
 
 
 def _real_losses(losses: tf.Tensor, window: WindowTensors) -> tf.Tensor:

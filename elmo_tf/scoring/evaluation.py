@@ -28,7 +28,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 _MOST_PREDICTIONS = 4096
 
 # Called with the number of tokens after each window.
-Progress = Callable[[int], None]
+ReportTokens = Callable[[int], None]
 
 
 class Evaluation(NamedTuple):
@@ -126,7 +126,7 @@ def score_sentences(
     sentences: Iterable[list[bytes]],
     vocabulary: Vocabulary,
     batch_size: int,
-    progress: Progress | None = None,
+    progress: ReportTokens | None = None,
 ) -> Iterator[np.ndarray]:
     """Scores sentences, each from the initial state, and yields their losses in the same order.
 
@@ -171,7 +171,7 @@ def evaluate_sentences(
     sentences: Iterable[list[bytes]],
     vocabulary: Vocabulary,
     batch_size: int,
-    progress: Progress | None = None,
+    progress: ReportTokens | None = None,
 ) -> Evaluation:
     """Evaluates each sentence from the initial state: the same figure for every batch size.
 
@@ -183,7 +183,7 @@ def evaluate_sentences(
 
 
 def evaluate_streams(
-    scorer: WindowScorer, stream: WindowStream, progress: Progress | None = None
+    scorer: WindowScorer, stream: WindowStream, progress: ReportTokens | None = None
 ) -> Evaluation:
     """Evaluates windows with carried state, as training and bilm-tf do.
 

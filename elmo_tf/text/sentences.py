@@ -26,7 +26,7 @@ _CHUNK_LINES = 1024
 _CHUNK_BYTES = 1 << 20
 
 
-class _Position(NamedTuple):
+class _BlockStart(NamedTuple):
     """Where a block begins.
 
     Attributes:
@@ -80,7 +80,7 @@ class SentenceReader(Iterator[list[bytes]]):
         self._seed = seed
         self._num_passes = None if passes is None else checks.integer(1)(passes, "passes")
         self._identity = self._describe_run()
-        self._begin = self._end = _Position()  # of the block in hand
+        self._begin = self._end = _BlockStart()  # of the block in hand
         self._block: list[list[bytes]] = []
         self._num_taken = 0
 
@@ -111,7 +111,7 @@ class SentenceReader(Iterator[list[bytes]]):
                     f"{key} changed since the position in the data was saved: "
                     f"was {saved}, is {self._identity[key]}"
                 )
-        begin = _Position(**{key: state[key] for key in _Position._fields})
+        begin = _BlockStart(**{key: state[key] for key in _BlockStart._fields})
         path = self._files[self._order(begin.pass_number)[begin.shard]]
         if _begins_a_line(path, begin.offset):
             self._load_block(begin)
@@ -135,7 +135,7 @@ class SentenceReader(Iterator[list[bytes]]):
             "names and sizes of the text files (SHA-256)": digest.hexdigest(),
         }
 
-    def _load_block(self, begin: _Position) -> None:
+    def _load_block(self, begin: _BlockStart) -> None:
         wanted = self._shuffle_buffer or _CHUNK_LINES
         block: list[list[bytes]] = []
         end = begin
@@ -143,7 +143,7 @@ class SentenceReader(Iterator[list[bytes]]):
             while len(block) < wanted:
                 chunk, end = _take_chunk(unread, end, wanted - len(block))
                 if not chunk:
-                    end = _Position(begin.pass_number + 1)
+                    end = _BlockStart(begin.pass_number + 1)
                     break
                 block.extend(tokens for tokens in self._tokenizer(chunk) if tokens)
                 if not self._shuffle_buffer:
@@ -159,7 +159,9 @@ class SentenceReader(Iterator[list[bytes]]):
         self._begin, self._end = begin, end
         self._block, self._num_taken = block, 0
 
-    def _lines_from(self, position: _Position) -> Generator[tuple[bytes, _Position], None, None]:
+    def _lines_from(
+        self, position: _BlockStart
+    ) -> Generator[tuple[bytes, _BlockStart], None, None]:
         """The lines that are not blank, to the end of the pass, each with the place after it."""
         order = self._order(position.pass_number)
         for shard in range(position.shard, len(order)):
@@ -190,8 +192,8 @@ class SentenceReader(Iterator[list[bytes]]):
 
 
 def _take_chunk(
-    unread: Iterator[tuple[bytes, _Position]], position: _Position, max_lines: int
-) -> tuple[list[bytes], _Position]:
+    unread: Iterator[tuple[bytes, _BlockStart]], position: _BlockStart, max_lines: int
+) -> tuple[list[bytes], _BlockStart]:
     """Lines to tokenise together, none at the end of the pass, and the place after them."""
     chunk: list[bytes] = []
     num_bytes = 0

@@ -26,11 +26,11 @@ class Cluster(NamedTuple):
 
     Attributes:
       addresses: HOST:PORT of each process; the first one's is the chief, which writes.
-      index: place of this process among them.
+      process_index: position of this process among them.
     """
 
     addresses: tuple[str, ...]
-    index: int
+    process_index: int
 
 
 def read_cluster(environment: Mapping[str, str]) -> Cluster:

@@ -1,12 +1,13 @@
 """Training on several devices and machines: who computes, who writes, and what all agree on.
 
-How they share out a step is described in `replicated_step`.
+How they divide a step is described in `replicated_step`.
 
 With several processes, each reads all of the text and takes its rows of the windows. All of them
 have to do the same at the same time, or they wait for each other for ever: what only some of them
 know, such as a signal, is told to all (`any_process`) before anybody acts upon it.
 """
 
+import abc
 import contextlib
 import functools
 import os
@@ -25,8 +26,8 @@ from elmo_tf.training.replicated_step import ReplicatedStep, split_state
 from elmo_tf.training.step import TrainStep
 
 
-class OneDevice:
-    """How a run is shared out; here not at all.
+class Distribution(abc.ABC):
+    """How the steps of a run are divided among devices and processes.
 
     Attributes:
       num_replicas: devices that share a batch.
@@ -35,50 +36,88 @@ class OneDevice:
       make_step: makes the run's step; takes the arguments of `TrainStep`.
     """
 
-    num_replicas = 1
-    num_processes = 1
-    is_chief = True
-    make_step: Callable[..., TrainStep] = TrainStep
+    num_replicas: int
+    num_processes: int
+    is_chief: bool
+    make_step: Callable[..., TrainStep]
 
+    @abc.abstractmethod
     def scope(self) -> contextlib.AbstractContextManager:
         """Within it all variables of the run have to be made."""
-        return contextlib.nullcontext()
 
+    @abc.abstractmethod
     def check_settings(self, training: TrainingConfig) -> None:
-        """Raises a `UsageError` for what can't be shared out."""
+        """Raises a `UsageError` for settings that this distribution does not support."""
 
+    @abc.abstractmethod
     def split_state(self, state: BiLmState) -> BiLmState:
-        """The state of the whole batch to that which a step takes: each replica's rows with it."""
-        return state
+        """The state of the whole batch to that which a step takes: each replica has its rows."""
 
+    @abc.abstractmethod
     def join_state(self, state: BiLmState) -> BiLmState:
-        """The other way; all processes have to call it."""
-        return state
+        """The inverse of `split_state`; all processes have to call it."""
 
+    @abc.abstractmethod
     def any_process(self, flag: bool) -> bool:
         """Whether the flag is set in any process; all of them have to call it."""
-        return flag
 
+    @abc.abstractmethod
     def from_chief(self, numbers: Sequence[float]) -> list[float]:
         """The numbers that the chief has; all processes have to call it."""
-        return list(numbers)
 
+    @abc.abstractmethod
     def require_same(self, *values: Any) -> None:
         """Raises an `InputError` if the values are not the same everywhere; all have to call it."""
 
+    @abc.abstractmethod
     def chief_first(self) -> contextlib.AbstractContextManager:
         """The other processes enter it when the chief has left it."""
+
+    @abc.abstractmethod
+    def failures(self) -> contextlib.AbstractContextManager:
+        """Within it the loss of another process is an `InputError`."""
+
+
+class OneDevice(Distribution):
+    """One process with one device: nothing is divided."""
+
+    num_replicas = 1
+    num_processes = 1
+    is_chief = True
+    make_step = TrainStep
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        return contextlib.nullcontext()
+
+    def check_settings(self, training: TrainingConfig) -> None:
+        pass
+
+    def split_state(self, state: BiLmState) -> BiLmState:
+        return state
+
+    def join_state(self, state: BiLmState) -> BiLmState:
+        return state
+
+    def any_process(self, flag: bool) -> bool:
+        return flag
+
+    def from_chief(self, numbers: Sequence[float]) -> list[float]:
+        return list(numbers)
+
+    def require_same(self, *values: Any) -> None:
+        pass
+
+    def chief_first(self) -> contextlib.AbstractContextManager:
         return contextlib.nullcontext()
 
     def failures(self) -> contextlib.AbstractContextManager:
-        """Within it the loss of another process is an `InputError`."""
         return contextlib.nullcontext()
 
     def __str__(self) -> str:
         return "1 device"
 
 
-class Replicas(OneDevice):
+class Replicas(Distribution):
     """Replicas of a strategy that mirrors variables.
 
     Args:
@@ -177,7 +216,7 @@ class Replicas(OneDevice):
         return f"{self.num_replicas} replicas, {devices}{processes}"
 
 
-def open_distribution(name: str) -> OneDevice:
+def open_distribution(name: str) -> Distribution:
     """Prepares the devices; with `multi_worker` waits for the other processes.
 
     Several processes find each other only if this comes before anything else is asked of
@@ -191,7 +230,7 @@ def open_distribution(name: str) -> OneDevice:
       UsageError: see `read_cluster`.
       InputError: the processes can't reach each other.
     """
-    distribution = OneDevice()
+    distribution: Distribution = OneDevice()
     if name == "mirrored":
         devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         distribution = Replicas(tf.distribute.MirroredStrategy([each.name for each in devices]))
@@ -201,7 +240,8 @@ def open_distribution(name: str) -> OneDevice:
             strategy = tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
             raise InputError(
-                f"--distribution=multi_worker: {cluster.addresses[cluster.index]}: {error.message}"
+                f"--distribution=multi_worker: "
+                f"{cluster.addresses[cluster.process_index]}: {error.message}"
             ) from error
-        distribution = Replicas(strategy, len(cluster.addresses), cluster.index == 0)
+        distribution = Replicas(strategy, len(cluster.addresses), cluster.process_index == 0)
     return distribution if distribution.num_replicas > 1 else OneDevice()

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmo_tf.errors import InputError
 from elmo_tf.model.language_model import ElmoLanguageModel
-from elmo_tf.scoring.evaluation import Evaluation, Progress, WindowScorer, evaluate_sentences
+from elmo_tf.scoring.evaluation import Evaluation, ReportTokens, WindowScorer, evaluate_sentences
 from elmo_tf.storage import files
 from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
@@ -96,7 +96,7 @@ class HeldOut:
         interval = self._run.training.steps_per_evaluation or self._run.steps_per_epoch
         return step > 0 and (step % interval == 0 or step == self._run.num_steps)
 
-    def evaluate(self, model: ElmoLanguageModel, progress: Progress | None) -> Evaluation:
+    def evaluate(self, model: ElmoLanguageModel, progress: ReportTokens | None) -> Evaluation:
         """Evaluates the model as it is now."""
         self._scorer = self._scorer or WindowScorer(model)
         training = self._run.training

@@ -11,7 +11,7 @@ from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.scoring.evaluation import Evaluation
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.training.checkpoints import Position, RunCheckpoints
-from elmo_tf.training.distributed import OneDevice
+from elmo_tf.training.distributed import Distribution, OneDevice
 from elmo_tf.training.heldout import HeldOut, describe
 from elmo_tf.training.initial_weights import read_initial_weights
 from elmo_tf.training.input_pipeline import TrainingData, effective_negatives
@@ -19,7 +19,7 @@ from elmo_tf.training.interrupts import StopSignals
 from elmo_tf.training.learning_rates import learning_rate_of_step
 from elmo_tf.training.loss_scale import LossScale
 from elmo_tf.training.optimizers import make_optimizer
-from elmo_tf.training.progress import Progress, Scalars
+from elmo_tf.training.progress import ProgressDisplay, Scalars
 from elmo_tf.training.run_directory import Run
 from elmo_tf.training.step import StepResult
 
@@ -62,7 +62,7 @@ class Trainer:
         self,
         run: Run,
         heldout: HeldOut | None = None,
-        distribution: OneDevice = OneDevice(),  # noqa: B008, it can't change
+        distribution: Distribution = OneDevice(),  # noqa: B008, it can't change
     ) -> None:
         training, size = run.training, len(run.vocabulary)
         self._run = run
@@ -77,7 +77,7 @@ class Trainer:
                 training.seed,
                 training.dtype_policy,
                 vocabulary=run.vocabulary,
-                restart_share=training.restart_share,
+                state_reset_rate=training.state_reset_rate,
                 name="language_model",
             )
             self._optimizer = make_optimizer(training)
@@ -162,7 +162,7 @@ class Trainer:
         """
         run, first_step = self._run, self.step
         reports = self._distribution.is_chief
-        progress = Progress(
+        progress = ProgressDisplay(
             run.num_steps, first_step, run.tokens_per_step, self.is_sampled, is_shown=reports
         )
         logs = os.path.join(run.directory, LOGS) if reports else None
@@ -187,7 +187,7 @@ class Trainer:
         state = self._distribution.join_state(self._position.state)
         return self._position._replace(state=state)
 
-    def _loop(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
+    def _loop(self, signals: StopSignals, progress: ProgressDisplay, scalars: Scalars) -> None:
         run = self._run
         data = TrainingData(
             self._stream,
@@ -252,7 +252,9 @@ class Trainer:
         if learning_rate != self._learning_rate:
             self._optimizer.learning_rate = self._learning_rate = learning_rate
 
-    def _evaluate_if_due(self, signals: StopSignals, progress: Progress, scalars: Scalars) -> None:
+    def _evaluate_if_due(
+        self, signals: StopSignals, progress: ProgressDisplay, scalars: Scalars
+    ) -> None:
         if self._heldout is None or not self._heldout.is_due(self.step):
             return
 
@@ -277,7 +279,7 @@ class Trainer:
             },
         )
 
-    def _evaluate(self, signals: StopSignals, progress: Progress) -> Evaluation:
+    def _evaluate(self, signals: StopSignals, progress: ProgressDisplay) -> Evaluation:
         """The chief's evaluation in every process; no token in it if a signal interrupted it."""
 
         def check(num_tokens: int) -> None:

@@ -16,7 +16,7 @@ _SECONDS_PER_LINE = 60
 _STEPS_SMOOTHED = 100
 
 
-class Progress:
+class ProgressDisplay:
     """Shows how far a run is, how fast it goes and what the loss is.
 
     On a terminal (stderr) it is a bar; otherwise the first step, then one a minute, and the last
@@ -131,7 +131,7 @@ class Scalars:
 
     Args:
       directory: of the event files; None for none.
-      is_sampled: as for `Progress`.
+      is_sampled: as for `ProgressDisplay`.
       steps_per_report: steps from one record to the next.
     """
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from absl import flags
@@ -12,6 +11,7 @@ from absl import flags
 import elmo_tf
 from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
+from tests.conftest import PROJECT_DIR
 
 PROGRAM = "elmo-test-command-line"
 FLAGS = flags.FlagValues()
@@ -21,6 +21,7 @@ flags.DEFINE_integer("count", 7, "Steps.", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_bool("fast", False, "Goes faster.", FLAGS)
 flags.DEFINE_float("rate", None, "Per second.", flag_values=FLAGS, short_name="r")
 flags.DEFINE_string("note", None, "Any text.", FLAGS)
+command_line.accept_former_name(FLAGS, "number", "count")
 command_line.add_text_flags(FLAGS)
 REQUIRED = ["--input_file=a", "--names=b,c"]
 
@@ -73,6 +74,14 @@ def test_a_second_call_starts_from_the_defaults():
     assert [options.count for options in seen] == [3, 7]
     assert seen[1].names == ["b", "c"]
     assert not FLAGS.is_parsed()
+
+
+def test_a_former_name_of_a_flag_is_accepted():
+    seen = []
+    assert call([*REQUIRED, "--number=3"], keep_in(seen)) == 0
+    assert (seen[0].count, seen[0]["count"].present) == (3, 1)
+    call(REQUIRED, keep_in(seen))
+    assert seen[1].count == 7
 
 
 def test_arguments_of_the_process_are_the_default(monkeypatch):
@@ -168,41 +177,39 @@ def test_help_needs_no_other_flag(capsys, argument):
         "  --normalize=none|nfc|nfkc (default: none)",
     ):
         assert lines.count(line) == 1
+    assert "number" not in output
     assert max(map(len, lines)) <= 100
     assert all(flags.FlagValues.__getitem__(FLAGS, name).help for name in FLAGS)
 
 
 def commands():
     """The modules of all commands, by what makes one."""
-    here = Path(__file__).parents[2]
     found = []
     for package in ("elmo_tf", "export"):
-        for name in sorted(os.listdir(os.path.join(here, package))):
-            if name.endswith(".py"):
-                with open(os.path.join(here, package, name), encoding="utf-8") as file:
-                    if "    return command_line.run(_FLAGS" in file.read():
-                        found.append(f"{package}.{name[:-3]}")
+        for path in sorted((PROJECT_DIR / package).glob("*.py")):
+            if "    return command_line.run(_FLAGS" in path.read_text(encoding="utf-8"):
+                found.append(f"{package}.{path.stem}")
     return found
 
 
-def test_commands_are_found():
-    assert "elmo_tf.vocab" in commands()
-
-
-@pytest.mark.parametrize("module", commands())
-def test_help_does_not_wait_for_tensorflow(project_dir, module):
+def test_help_waits_for_no_large_library(project_dir):
+    """All commands in one process: what one of them imports is there for the others too."""
     program = (
         "import runpy, sys\n"
-        "sys.argv = ['x', '--help']\n"
-        "try:\n"
-        f"    runpy.run_module({module!r}, run_name='__main__', alter_sys=True)\n"
-        "except SystemExit as end:\n"
-        "    assert end.code == 0\n"
-        "assert not {'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)\n"
+        "for module in sys.stdin.read().split():\n"
+        "    sys.argv = ['x', '--help']\n"
+        "    try:\n"
+        "        runpy.run_module(module, run_name='__main__', alter_sys=True)\n"
+        "    except SystemExit as end:\n"
+        "        assert end.code == 0\n"
+        "    slow = {'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)\n"
+        "    assert not slow, (module, slow)\n"
     )
-    result = run_python(program, cwd=project_dir)
+    modules = commands()
+    assert {"elmo_tf.vocab", "export.export_elmo"} <= set(modules)
+    result = run_python(program, cwd=project_dir, input=" ".join(modules))
     assert (result.returncode, result.stderr) == (0, "")
-    assert "(required)" in result.stdout
+    assert result.stdout.count("Flags of elmo-") == len(modules)
 
 
 def test_tensorflow_starts_without_a_word_and_as_the_backend(project_dir):

@@ -34,6 +34,12 @@ def test_training_keys_left_out_take_their_defaults():
     assert TrainingConfig.from_dict({"seed": 5}) == TrainingConfig(seed=5)
 
 
+def test_keys_of_earlier_releases_are_read():
+    assert TrainingConfig.from_dict({"restart_share": 0.25}) == TrainingConfig(
+        state_reset_rate=0.25
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

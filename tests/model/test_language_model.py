@@ -121,20 +121,20 @@ def test_some_rows_start_from_zeros_in_training_and_no_others(model, window, sta
     window = window._replace(lengths=tf.fill([BATCH], STEPS))
     seed = tf.constant([5, 6])
     plain = ElmoLanguageModel(CONFIG, SIZE, seed=3)
-    restarting = ElmoLanguageModel(CONFIG, SIZE, seed=3, restart_share=0.5)
+    resetting = ElmoLanguageModel(CONFIG, SIZE, seed=3, state_reset_rate=0.5)
     zeros = plain.zero_state(BATCH)
     goes_on, _ = plain(window, state, training=True, dropout_seed=seed)
     anew, _ = plain(window, zeros, training=True, dropout_seed=seed)
     kinds = set()
     for number in range(8):
         seed = tf.constant([5, number])
-        losses, _ = restarting(window, state, training=True, dropout_seed=seed)
+        losses, _ = resetting(window, state, training=True, dropout_seed=seed)
         for row in range(BATCH):
             is_anew = np.allclose(losses[0, row], anew[0, row], rtol=1e-5)
             right = anew if is_anew else goes_on
             np.testing.assert_allclose(losses[:, row], right[:, row], rtol=1e-5)
             kinds.add(is_anew)
-        # A row on another device restarts just the same.
+        # A row on another device is reset just the same.
         part = window._replace(
             token_index=window.token_index[:, 1:],
             targets=window.targets[:, 1:],
@@ -142,10 +142,10 @@ def test_some_rows_start_from_zeros_in_training_and_no_others(model, window, sta
         )
         rows = RowsSeed(seed, tf.constant(1), tf.constant(BATCH))
         part_state = tf.nest.map_structure(lambda values: values[1:], state)
-        part_losses, _ = restarting(part, part_state, training=True, dropout_seed=rows)
+        part_losses, _ = resetting(part, part_state, training=True, dropout_seed=rows)
         np.testing.assert_allclose(part_losses, losses[:, 1:], rtol=1e-5)
     assert kinds == {True, False}
-    np.testing.assert_allclose(restarting(window, state)[0], plain(window, state)[0], rtol=1e-6)
+    np.testing.assert_allclose(resetting(window, state)[0], plain(window, state)[0], rtol=1e-6)
 
 
 def test_everything_but_the_mix_is_trained(model):

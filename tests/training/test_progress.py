@@ -6,7 +6,7 @@ import math
 import pytest
 
 from elmo_tf.training import progress
-from elmo_tf.training.progress import Progress, Scalars, show_duration
+from elmo_tf.training.progress import ProgressDisplay, Scalars, show_duration
 from elmo_tf.training.step import StepResult
 from tests.training.events import read_events
 
@@ -20,7 +20,7 @@ def clock(monkeypatch):
 
 
 def test_first_line_then_one_a_minute_then_the_last(clock, capsys):
-    shown = Progress(num_steps=20, first_step=6, tokens_per_step=50, is_sampled=True)
+    shown = ProgressDisplay(num_steps=20, first_step=6, tokens_per_step=50, is_sampled=True)
     for step in range(7, 21):
         clock[0] += 25.0
         shown.step(step, StepResult(step, step + 1.0, 2.0))
@@ -37,7 +37,7 @@ def test_first_line_then_one_a_minute_then_the_last(clock, capsys):
 
 
 def test_an_evaluation_counts_for_no_speed(clock, capsys):
-    shown = Progress(num_steps=5, first_step=0, tokens_per_step=50, is_sampled=False)
+    shown = ProgressDisplay(num_steps=5, first_step=0, tokens_per_step=50, is_sampled=False)
     for step in range(1, 6):
         if step == 4:
             clock[0] += 1000.0
@@ -49,7 +49,7 @@ def test_an_evaluation_counts_for_no_speed(clock, capsys):
 
 
 def test_a_long_evaluation_has_a_line_a_minute(clock, capsys):
-    shown = Progress(num_steps=5, first_step=0, tokens_per_step=50, is_sampled=False)
+    shown = ProgressDisplay(num_steps=5, first_step=0, tokens_per_step=50, is_sampled=False)
     for _ in range(2):
         for _ in range(10):
             clock[0] += 20.0
@@ -63,7 +63,7 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr(progress.sys, "stderr", terminal)
-    shown = Progress(num_steps=9, first_step=2, tokens_per_step=50, is_sampled=True)
+    shown = ProgressDisplay(num_steps=9, first_step=2, tokens_per_step=50, is_sampled=True)
     for step in range(3, 10):
         shown.step(step, StepResult(2.0, 3.0, 1.0))
     shown.evaluate(1234)
