@@ -108,13 +108,13 @@ class ExportedElmo(tf.Module):
         self.tokens = self._ways_in.token_dict
         setattr(self, self._ways_in.ids_name, self._ways_in.ids)
         self.token_ids = encoder.token_input  # with word input it holds the table of words
-        for training in (False, True):
-            self.__call__.get_concrete_function(WaysIn.TEXT, training=training)
+        self.__call__.get_concrete_function()
 
-    @tf.function(autograph=False)
-    def __call__(self, text: tf.Tensor, training: bool = False) -> Outputs:
-        # The values are the same; only their gradient may be computed in another way.
-        return self._ways_in.text_in_training(text) if training else self._ways_in.text(text)
+    # Without an input signature a loaded function is traced again for each new list and shape.
+    # `training` is part of it, as a tensor: a signature leaves no argument to Python.
+    @tf.function(input_signature=[WaysIn.TEXT, WaysIn.TRAINING], autograph=False)
+    def __call__(self, text: tf.Tensor, training: bool | tf.Tensor = False) -> Outputs:
+        return self._ways_in.text_in_training(text, training)
 
     @property
     def notes(self) -> list[str]:

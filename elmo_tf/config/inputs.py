@@ -8,6 +8,7 @@ has to ask which kind it has:
   check_width            refuses a projection that the kind can't have
   with_vocabulary_size   the same with the size of its vocabulary, where it has one
   fits                   whether another one is the same, up to what is still open
+  numbers_per_token      the most intermediate numbers that reading a token takes
   from_options           reads, and `to_options` writes, its part of `options.json`
 
 `model.inputs` has the object that computes for each kind, and `formats.bilm_tf` its stored arrays.
@@ -68,6 +69,14 @@ class CharCnnConfig:
         """The greatest filter width, in characters."""
         return max(width for width, _ in self.filters)
 
+    @property
+    def numbers_per_token(self) -> int:
+        """The most intermediate numbers that reading a token takes: all filters at each position.
+
+        Twice, before and after the activation. Short words are cropped and take less.
+        """
+        return 2 * self.max_characters_per_token * self.num_filters
+
     def check_width(self, projection_dim: int) -> None:
         """Raises an `InputError` if the filters can't be projected to `projection_dim`."""
         if self.num_filters < projection_dim:
@@ -114,6 +123,7 @@ class WordInputConfig:
     """
 
     needs_vocabulary: ClassVar[bool] = True
+    numbers_per_token: ClassVar[int] = 0  # a row is copied, and nothing computed
 
     vocabulary_size: int | None = checks.field(
         None, checks.optional(checks.integer(minimum=1)), "n_tokens_vocab", absent=None

@@ -49,6 +49,8 @@ class BiLm(keras.layers.Layer):
       training: whether dropout is on.
       static_shapes: whether all rows are computed to the end of the longest one; see
         `run_direction`.
+      save_activations: bool scalar, or None. As `training` without dropout, but decided when the
+        graph runs; not together with `training`, `static_shapes` or `return_state`.
 
     Returns:
       A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
@@ -121,6 +123,7 @@ class BiLm(keras.layers.Layer):
         return_state: bool = False,
         training: bool = False,
         static_shapes: bool = False,
+        save_activations: tf.Tensor | None = None,
     ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
         # Without lengths a training pass has the cheaper gradient; else they save time.
@@ -138,6 +141,7 @@ class BiLm(keras.layers.Layer):
                 lengths=known_lengths,
                 hold_state_past_length=return_state,
                 static_shapes=static_shapes,
+                save_activations=save_activations,
                 training=training,
                 dropout_seed=seed,
             )
@@ -158,6 +162,7 @@ class BiLm(keras.layers.Layer):
         dropout_seed: tf.Tensor | RowsSeed | None = None,
         hold_state_past_length: bool = True,
         static_shapes: bool = False,
+        save_activations: tf.Tensor | None = None,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
         """Runs one stack over `inputs` in the order given; a language model's windows need this.
 
@@ -171,6 +176,7 @@ class BiLm(keras.layers.Layer):
           hold_state_past_length: as for `ProjectedLstm`.
           static_shapes: whether no shape inside depends on values. If not, rows that have ended
             are skipped, which saves time. Without lengths and in training none is skipped.
+          save_activations: as for `ProjectedLstm`.
 
         Returns:
           Outputs of each layer, `[batch, time, projection_dim]`, and the state of each layer.
@@ -181,6 +187,7 @@ class BiLm(keras.layers.Layer):
             training=training,
             dropout_seed=dropout_seed,
             hold_state_past_length=hold_state_past_length,
+            save_activations=save_activations,
         )
         # Dropout's masks are drawn for rows in their order.
         if lengths is None or static_shapes or training:
@@ -202,6 +209,7 @@ class BiLm(keras.layers.Layer):
         training: bool,
         dropout_seed: tf.Tensor | RowsSeed | None,
         hold_state_past_length: bool,
+        save_activations: tf.Tensor | None,
         lengths_descending: bool = False,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
         """As `run_direction`, without sorting; `lengths_descending` as for `ProjectedLstm`."""
@@ -215,6 +223,7 @@ class BiLm(keras.layers.Layer):
                 training=training,
                 hold_state_past_length=hold_state_past_length,
                 lengths_descending=lengths_descending,
+                save_activations=save_activations,
             )
             if self.use_skip_connections and index > 0:
                 output += inputs

@@ -23,8 +23,14 @@ def scan_for_training(
     cell: tf.Tensor,
     input_kernel: tf.Tensor,
     weights: LstmWeights,
+    lengths: tf.Tensor | None = None,
+    save_activations: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """`lstm_scan.scan`, differentiable in every tensor.
+
+    An exported function takes `training` as a tensor. TensorFlow's gradient of a `tf.cond` between
+    two scans is slow to build, and TensorFlow logs errors about its types; so the choice is made
+    in here, where only the pass forward and what it saves depend on it.
 
     Args:
       inputs: `[batch, time, input_dim]`.
@@ -32,6 +38,10 @@ def scan_for_training(
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
       weights: weights and clips.
+      lengths: int32 `[batch]`, descending; needed with `save_activations` only. Outputs past a
+        row's length have no meaning then, nor has the state.
+      save_activations: bool scalar. False, when the graph runs, skips rows that have ended and
+        saves nothing: the gradient has to compute the activations anew. None is True.
 
     Returns:
       Outputs `[time, projection_dim, batch]`, and the last hidden and cell state.
@@ -53,16 +63,33 @@ def scan_for_training(
             bias=kernels[1],
             projection_kernel=kernels[2] if len(kernels) > 2 else None,
         )
-        saved = _forward(inputs, hidden, cell, input_kernel, local)
+        arguments = inputs, hidden, cell, input_kernel, local
+
+        def save() -> tuple[tuple[tf.Tensor, ...], _Saved]:
+            saved = _forward(*arguments)
+            return (saved.hiddens[1:], saved.hiddens[-1], saved.cells[-1]), saved
+
+        def skip() -> tuple[tuple[tf.Tensor, ...], _Saved]:
+            results = lstm_scan.scan(
+                *arguments, lengths, hold_state_past_length=False, lengths_descending=True
+            )
+            return results, _nothing_saved(hidden, cell)
+
+        results, saved = (
+            save() if save_activations is None else tf.cond(save_activations, save, skip)
+        )
 
         def gradient(*d_results: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            d_hidden, d_cell, steps = _steps_back(inputs, saved, local, *d_results)
+            complete = saved
+            if save_activations is not None:
+                complete = tf.cond(save_activations, lambda: saved, lambda: _forward(*arguments))
+            d_hidden, d_cell, steps = _steps_back(inputs, complete, local, *d_results)
             d_inputs, *d_weights = _of_inputs_and_weights(
-                steps, inputs, saved.hiddens[:-1], input_kernel, local
+                steps, inputs, complete.hiddens[:-1], input_kernel, local
             )
             return d_inputs, d_hidden, d_cell, *d_weights
 
-        return (saved.hiddens[1:], saved.hiddens[-1], saved.cells[-1]), gradient
+        return results, gradient
 
     return run(inputs, hidden, cell, input_kernel, *kernels)
 
@@ -76,6 +103,13 @@ class _Saved(NamedTuple):
     hiddens: tf.Tensor  # [time + 1, projection_dim, batch], the first one before any step
     cells: tf.Tensor  # [time + 1, units, batch], the first one before any step
     activations: lstm_scan.Activations  # [time, units, batch] each
+
+
+def _nothing_saved(hidden: tf.Tensor, cell: tf.Tensor) -> _Saved:
+    """What a pass without steps would save, and not even the state before it."""
+    no_hiddens, no_cells = hidden[tf.newaxis][:0], cell[tf.newaxis][:0]
+    activations = lstm_scan.Activations(*([no_cells] * len(lstm_scan.Activations._fields)))
+    return _Saved(no_hiddens, no_cells, activations)
 
 
 def _array(like: tf.Tensor, size: tf.Tensor) -> tf.TensorArray:

@@ -55,6 +55,8 @@ class ProjectedLstm(keras.layers.Layer):
       lengths_descending: whether no row is longer than the one before it. Rows that have ended are
         then skipped, which saves time but needs shapes that depend on values: neither XLA nor
         converters take those.
+      save_activations: bool scalar, or None. As `training`, but decided when the graph runs; it
+        needs `lengths_descending` and no `hold_state_past_length`.
 
     Returns:
       Outputs `[batch, time, projection_dim]` and the last `LstmState`.
@@ -139,6 +141,7 @@ class ProjectedLstm(keras.layers.Layer):
         training: bool = False,
         hold_state_past_length: bool = True,
         lengths_descending: bool = False,
+        save_activations: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, LstmState]:
         inputs = tf.cast(inputs, self.variable_dtype)
         batch = tf.shape(inputs)[0]
@@ -156,8 +159,12 @@ class ProjectedLstm(keras.layers.Layer):
             self.projection_clip,
         )
         input_kernel = self._kernel(self.input_kernel)
-        if training and lengths is None:
-            results = lstm_gradient.scan_for_training(inputs, hidden, cell, input_kernel, weights)
+        if save_activations is not None or (training and lengths is None):
+            if save_activations is not None and not lengths_descending:
+                raise ValueError("ProjectedLstm: save_activations needs lengths_descending")
+            results = lstm_gradient.scan_for_training(
+                inputs, hidden, cell, input_kernel, weights, lengths, save_activations
+            )
         else:
             results = lstm_scan.scan(
                 inputs,
@@ -191,6 +198,7 @@ class ProjectedLstm(keras.layers.Layer):
         training: bool = False,
         hold_state_past_length: bool = True,
         lengths_descending: bool = False,
+        save_activations: tf.Tensor | None = None,
     ) -> tuple[keras.KerasTensor, LstmState]:
         batch, num_steps = inputs.shape[0], inputs.shape[1]
 

@@ -12,7 +12,7 @@ from elmo_tf.layers.elmo_mix import ElmoMix, Numbers
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.inputs.arguments import as_tensor
 from elmo_tf.model.token_mask import TokenMask, mask_of, tokens_and_lengths
-from elmo_tf.model.traced_functions import Traces
+from elmo_tf.model.traced_functions import TracedFunctions
 
 # A Python list, a NumPy array or a tensor.
 ArrayLike = Any
@@ -106,7 +106,7 @@ class ElmoEmbedding(keras.layers.Layer):
         self._start_mixes()
         self._trained_parts = "mix"
         self._set_trainable(trainable)
-        self._traces = Traces()
+        self._traced = TracedFunctions()
         self.supports_jit = False  # XLA has no strings; Keras's "auto" heeds this
         # Keras would refuse lists of strings, and cast integers.
         self._allow_non_tensor_positional_args = True
@@ -180,25 +180,22 @@ class ElmoEmbedding(keras.layers.Layer):
         inputs = as_tensor(inputs)
         self._check_inputs(inputs)
         fine_tunes = self.trained_parts == "all"
-        # The first two tell apart the traces, of which each has one type and rank of inputs.
-        options = (inputs.dtype, inputs.shape.rank, fine_tunes, bool(training) and fine_tunes)
-        layers, mask = self._traces.run(self._layers_and_mask, [inputs], None, *options)
+        layers, mask = self._traced.run(
+            self._layers_and_mask,
+            inputs,
+            fine_tunes=fine_tunes,
+            training=bool(training) and fine_tunes,
+        )
         for layer in layers:
             layer.set_shape(self._output_shape(inputs.shape))
         return self.mix(layers, mask=mask, training=training)
 
     def _layers_and_mask(
-        self,
-        inputs: tf.Tensor,
-        _: None,
-        dtype: tf.DType,
-        rank: int,
-        fine_tunes: bool,
-        training: bool,
+        self, inputs: tf.Tensor, fine_tunes: bool, training: bool
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
         tokens, lengths = tokens_and_lengths(inputs)
-        embed = self.encoder.embed_tokens if dtype == tf.string else self.encoder.embed_ids
+        embed = self.encoder.embed_tokens if inputs.dtype == tf.string else self.encoder.embed_ids
         embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
         layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
         layers = [tf.concat([embeddings, embeddings], axis=-1), *layers]

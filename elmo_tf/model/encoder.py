@@ -1,7 +1,7 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import keras
@@ -11,11 +11,12 @@ from elmo_tf.config.model import ElmoConfig
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
+from elmo_tf.model import row_blocks
 from elmo_tf.model.inputs import boundaries
 from elmo_tf.model.inputs.arguments import as_tensor
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
-from elmo_tf.model.traced_functions import Traces
+from elmo_tf.model.traced_functions import TracedFunctions
 from elmo_tf.text.tokens import split_and_pad
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -34,7 +35,9 @@ class ElmoEncoder(keras.layers.Layer):
     of a word's line in the vocabulary, from 1 on, and 0 for padding (see `token_ids.batch`).
 
     An encoder is pure: it keeps no state between calls, and the same input gives the same bits.
-    Called from Python, each of its ways in is traced once, for every batch size and length.
+    Called from Python, each form of input is traced once, for every batch size and length, and a
+    large batch is computed in blocks of rows, which bounds memory: rounding apart, the values are
+    the same. A graph computes what it is given at once.
 
     Args:
       config: the shapes and options of the model; see `elmo_tf.config.model.ElmoConfig`.
@@ -47,6 +50,7 @@ class ElmoEncoder(keras.layers.Layer):
     Attributes:
       token_input: how tokens are read; see `elmo_tf.model.inputs.token_input`.
       char_cnn, word_embedding: the layer that reads their ids, whichever the model has.
+      traced: its traced functions, those of the vector jobs among them: once for each encoder.
 
     Call arguments:
       inputs: string `[batch]` (raw text, split at ASCII white space), string
@@ -117,7 +121,7 @@ class ElmoEncoder(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
         self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix", dtype="float32")
-        self._traces = Traces()
+        self.traced = TracedFunctions()
         # Keras would refuse lists of strings, and cast integers to the layer's own type.
         self._allow_non_tensor_positional_args = True
         self._convert_input_args = False
@@ -201,7 +205,10 @@ class ElmoEncoder(keras.layers.Layer):
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for raw text: string `[batch]`."""
-        return self._traces.run(self._text, [as_tensor(text)], initial_state, return_state)
+        text = as_tensor(text)
+        if not tf.inside_function() and not self._fits(text, row_blocks.most_tokens(text)):
+            return self.encode_tokens(*split_and_pad(text), initial_state, return_state)
+        return self.traced.run(self._text, text, initial_state, return_state=return_state)
 
     def encode_tokens(
         self,
@@ -211,8 +218,8 @@ class ElmoEncoder(keras.layers.Layer):
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
-        inputs = [as_tensor(tokens), boundaries.as_lengths(sequence_len)]
-        return self._traces.run(self._tokens, inputs, initial_state, return_state)
+        lengths = boundaries.as_lengths(sequence_len)
+        return self._run(self._tokens, as_tensor(tokens), lengths, initial_state, return_state)
 
     def encode_ids(
         self,
@@ -235,8 +242,35 @@ class ElmoEncoder(keras.layers.Layer):
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_ids(token_ids)
-        inputs = [token_ids, boundaries.as_lengths(sequence_len)]
-        return self._traces.run(self._ids, inputs, initial_state, return_state, static_shapes)
+        lengths = boundaries.as_lengths(sequence_len)
+        return self._run(
+            self._ids, token_ids, lengths, initial_state, return_state, static_shapes=static_shapes
+        )
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        tokens: tf.Tensor,
+        lengths: tf.Tensor,
+        state: State,
+        return_state: bool,
+        **options: Hashable,
+    ) -> Any:
+        """Calls a traced function of tokens or ids; from Python, in blocks if they are many."""
+        run = functools.partial(self.traced.run, function, return_state=return_state, **options)
+        if tf.inside_function() or self._fits(tokens, tokens.shape[1]):
+            return run(tokens, lengths, state)
+        lengths = boundaries.checked_lengths(lengths, tokens)
+
+        def run_rows(rows: slice, width: int) -> Any:
+            of_rows = state and tf.nest.map_structure(lambda part: part[rows], state)
+            return run(tokens[rows, :width], lengths[rows], of_rows)
+
+        limit = row_blocks.tokens_at_once(self.config)
+        return row_blocks.run_in_blocks(run_rows, lengths, tokens.shape[1], limit)
+
+    def _fits(self, inputs: tf.Tensor, max_tokens: int) -> bool:
+        return row_blocks.fits(inputs.shape[0], max_tokens, row_blocks.tokens_at_once(self.config))
 
     def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
         return self._tokens(*split_and_pad(text), initial_state, return_state)
@@ -308,8 +342,8 @@ class ElmoEncoder(keras.layers.Layer):
         lengths: tf.Tensor,
         initial_state: State = None,
         return_state: bool = False,
-        training: bool = False,
         static_shapes: bool = False,
+        save_activations: tf.Tensor | None = None,
     ) -> tuple[list[tf.Tensor], State]:
         """Everything between the words and the mix.
 
@@ -318,8 +352,9 @@ class ElmoEncoder(keras.layers.Layer):
           lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
           initial_state: state to start from, or None for zeros.
           return_state: whether the state after each row's last token is wanted.
-          training: whether dropout is on, and activations are kept for a cheaper gradient.
           static_shapes: whether rows are computed to the end of the longest one; see `encode_ids`.
+          save_activations: bool scalar, whether activations are kept for a cheaper gradient. None
+            leaves the gradient to TensorFlow.
 
         Returns:
           The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
@@ -330,8 +365,8 @@ class ElmoEncoder(keras.layers.Layer):
             lengths=lengths + 2,
             initial_state=initial_state,
             return_state=return_state,
-            training=training,
             static_shapes=static_shapes,
+            save_activations=save_activations,
         )
         layers, state = layers if return_state else (layers, None)
         is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)

@@ -77,17 +77,15 @@ def _sums_of_end_states(
     encoder: ElmoEncoder, sentences: Iterable[list[bytes]]
 ) -> Iterator[tuple[list[np.ndarray], int]]:
     """For some sentences at a time the sums over them, float64, and their number."""
-
-    def sums(tokens: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
-        states = tf.nest.flatten(_end_states(encoder, tokens, lengths))
-        return [tf.reduce_sum(tf.cast(state, tf.float64), axis=0) for state in states]
-
-    signature = [tf.TensorSpec([None, None], tf.string), tf.TensorSpec([None], tf.int32)]
-    traced = tf.function(sums, input_signature=signature, autograph=False)
     for batch in batches_by_tokens(filter(None, sentences), _BATCH_TOKENS):
-        lengths = [len(sentence) for sentence in batch]
-        parts = traced(as_tensor(batch), tf.constant(lengths, tf.int32))
+        lengths = tf.constant([len(sentence) for sentence in batch], tf.int32)
+        parts = encoder.traced.run(_sums, as_tensor(batch), lengths, encoder=encoder)
         yield [part.numpy() for part in parts], len(batch)
+
+
+def _sums(tokens: tf.Tensor, lengths: tf.Tensor, encoder: ElmoEncoder) -> list[tf.Tensor]:
+    states = tf.nest.flatten(_end_states(encoder, tokens, lengths))
+    return [tf.reduce_sum(tf.cast(state, tf.float64), axis=0) for state in states]
 
 
 def _end_states(encoder: ElmoEncoder, tokens: tf.Tensor, lengths: tf.Tensor) -> BiLmState:

@@ -1,6 +1,6 @@
 """Traced functions that serve every batch size and length."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -9,8 +9,11 @@ import tensorflow as tf
 _TYPES_WITH_LENGTH = (tf.string, tf.int32)
 
 
-class Traces:
-    """The traced functions of one encoder: one for each way in, whatever the shapes.
+class TracedFunctions:
+    """The traced functions of one encoder: one for each function and form of input.
+
+    A function is traced when it is first called with a form of input: which tensors there are,
+    their types and their ranks. No batch size, length or value leads to another trace.
 
     A plain object, because Keras and `tf.train.Checkpoint` track what a layer's own attributes
     hold, and functions are no part of a model's content.
@@ -19,34 +22,53 @@ class Traces:
     def __init__(self) -> None:
         self._functions: dict[tuple, tf.types.experimental.GenericFunction] = {}
 
-    def run(
-        self,
-        way_in: Callable[..., Any],
-        inputs: Sequence[tf.Tensor],
-        state: Any,
-        *options: Hashable,
-    ) -> Any:
-        """Calls `way_in(*inputs, state, *options)`; `return_state` is such an option.
+    def run(self, function: Callable[..., Any], *arguments: Any, **options: Hashable) -> Any:
+        """Calls `function(*arguments, **options)`.
 
         Within a caller's graph it becomes part of that; otherwise it runs in a trace of its own.
+
+        Args:
+          function: one that outlives its calls, such as a method of the encoder: what is made for
+            one call is traced for each.
+          arguments: tensors, arrays, tuples of them, or None.
+          options: Python values; there is a trace for each combination.
         """
         if tf.inside_function():
-            return way_in(*inputs, state, *options)
-        key = (way_in.__name__, state is not None, *options)
-        arguments = list(inputs) if state is None else [*inputs, state]
+            return function(*arguments, **options)
+        leaves = tf.nest.flatten(arguments)
+        tensors = [tf.convert_to_tensor(leaf) for leaf in leaves if leaf is not None]
+        forms = tuple((tensor.dtype, tensor.shape.rank) for tensor in tensors)
+        absent = tuple(leaf is None for leaf in leaves)
+        key = (function, forms, absent, tuple(options.items()))
         if key not in self._functions:
-            rest = (None, *options) if state is None else options
-            self._functions[key] = tf.function(
-                lambda *tensors: way_in(*tensors, *rest),
-                input_signature=tf.nest.map_structure(_any_size, arguments),
-                autograph=False,
-            )
-        return self._functions[key](*arguments)
+            self._functions[key] = _traced(function, arguments, tensors, options)
+        return self._functions[key](*tensors)
 
     @property
     def counts(self) -> list[int]:
         """How often each function was traced."""
         return [each.experimental_get_tracing_count() for each in self._functions.values()]
+
+
+def _traced(
+    function: Callable[..., Any],
+    arguments: tuple,
+    tensors: list[tf.Tensor],
+    options: dict[str, Hashable],
+) -> tf.types.experimental.GenericFunction:
+    """A function of the tensors among `arguments`, in their order."""
+    structure = tf.nest.map_structure(lambda leaf: leaf is not None, arguments)
+
+    def call(*tensors: tf.Tensor) -> Any:
+        return function(*_filled(structure, iter(tensors)), **options)
+
+    signature = [_any_size(tensor) for tensor in tensors]
+    return tf.function(call, input_signature=signature, autograph=False)
+
+
+def _filled(structure: Any, tensors: Iterator[tf.Tensor]) -> Any:
+    """The structure with the next tensor for each True, and None for each False."""
+    return tf.nest.map_structure(lambda is_tensor: next(tensors) if is_tensor else None, structure)
 
 
 def _any_size(tensor: tf.Tensor) -> tf.TensorSpec:

@@ -1,7 +1,7 @@
 """Vectors of tokenized sentences: one choice of layers, and nothing computed besides."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -39,7 +39,7 @@ class SentenceVectors:
         average   `[tokens, 2 * P]`         the plain mean of all n + 1
         word      `[tokens, P]`             the word embedding; no LSTM is run
 
-    One trace serves batches of every size and length.
+    One trace serves batches of every size and length, and all objects of one encoder.
 
     Args:
       encoder: the model.
@@ -49,20 +49,6 @@ class SentenceVectors:
     def __init__(self, encoder: ElmoEncoder, layers: str = "all") -> None:
         self._encoder = encoder
         self._layers = checks.one_of(*LAYERS)(layers, "layers")
-        zeros = encoder.zero_state(1)
-        state = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec([None, tensor.shape[1]], tensor.dtype), zeros
-        )
-        dim = encoder.config.lstm.projection_dim
-        signature = [
-            tf.TensorSpec([None, dim], encoder.compute_dtype),
-            tf.TensorSpec([None, None], tf.int32),
-            tf.TensorSpec([None], tf.int32),
-        ]
-        self._pure = tf.function(self._compute, input_signature=signature, autograph=False)
-        self._carrying = tf.function(
-            self._compute, input_signature=[*signature, state], autograph=False
-        )
         self._embed = WordVectors(encoder)
 
     @property
@@ -101,14 +87,14 @@ class SentenceVectors:
           words: embeddings of all these tokens, if they are there already.
         """
         arguments = self._arguments(sentences, words)
-        return _rows(self._pure(*arguments)[0], arguments[-1])
+        return _rows(self._run(*arguments)[0], arguments[-1])
 
     def carry(
         self, sentences: Sequence[Sequence[bytes]], state: BiLmState
     ) -> tuple[list[np.ndarray], BiLmState]:
         """As the call, each row from its state; also the state after it, boundaries included."""
         arguments = self._arguments(sentences, None)
-        vectors, state = self._carrying(*arguments, state)
+        vectors, state = self._run(*arguments, state)
         return _rows(vectors, arguments[-1]), state
 
     def _arguments(
@@ -125,26 +111,33 @@ class SentenceVectors:
             places[row, 1 : len(sentence) + 1] = [words.rows[token] for token in sentence]
         return words.embeddings, places, lengths
 
-    def _compute(
-        self,
-        embeddings: tf.Tensor,
-        places: tf.Tensor,
-        lengths: tf.Tensor,
-        state: BiLmState | None = None,
-    ) -> tuple[tf.Tensor, BiLmState | None]:
-        """Vectors `[batch, ..., max_tokens, dim]` and, if there was a state, the next one."""
-        words = tf.gather(embeddings, places)  # [batch, max_tokens + 2, P]
-        if self._layers == "word":
-            return tf.cast(words[:, 1:-1], tf.float32), state
-        layers, state = self._encoder.compute_layers(words, lengths, state, state is not None)
-        if self._layers == "top":
-            return layers[-1], state
-        if self._layers == "elmo":
-            return self._encoder.mix_layers(layers, lengths)["elmo"], state
-        layers[0] = tf.concat([layers[0], layers[0]], axis=-1)
-        if self._layers == "average":
-            return tf.add_n(layers) / len(layers), state
-        return tf.stack(layers, axis=1), state  # [batch, n + 1, max_tokens, 2 * P]
+    def _run(self, *arguments: Any) -> tuple[tf.Tensor, BiLmState | None]:
+        options = {"encoder": self._encoder, "layers": self._layers}
+        return self._encoder.traced.run(_compute, *arguments, **options)
+
+
+def _compute(
+    embeddings: tf.Tensor,
+    places: tf.Tensor,
+    lengths: tf.Tensor,
+    state: BiLmState | None = None,
+    *,
+    encoder: ElmoEncoder,
+    layers: str,
+) -> tuple[tf.Tensor, BiLmState | None]:
+    """Vectors `[batch, ..., max_tokens, dim]` and, if there was a state, the next one."""
+    words = tf.gather(embeddings, places)  # [batch, max_tokens + 2, P]
+    if layers == "word":
+        return tf.cast(words[:, 1:-1], tf.float32), state
+    outputs, state = encoder.compute_layers(words, lengths, state, state is not None)
+    if layers == "top":
+        return outputs[-1], state
+    if layers == "elmo":
+        return encoder.mix_layers(outputs, lengths)["elmo"], state
+    outputs[0] = tf.concat([outputs[0], outputs[0]], axis=-1)
+    if layers == "average":
+        return tf.add_n(outputs) / len(outputs), state
+    return tf.stack(outputs, axis=1), state  # [batch, n + 1, max_tokens, 2 * P]
 
 
 def _rows(vectors: tf.Tensor, lengths: np.ndarray) -> list[np.ndarray]:

@@ -18,14 +18,15 @@ class WordVectors:
     """
 
     def __init__(self, encoder: ElmoEncoder) -> None:
-        self._embed = tf.function(
-            encoder.embed_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
-        )
+        self._encoder = encoder
 
     def __call__(self, words: Sequence[bytes]) -> tf.Tensor:
         """One or more words to `[words, projection_dim]`."""
         blocks = [
-            self._embed(tf.constant(words[first : first + _WORDS_AT_ONCE], tf.string))
+            self._encoder.traced.run(
+                self._encoder.embed_words,
+                tf.constant(words[first : first + _WORDS_AT_ONCE], tf.string),
+            )
             for first in range(0, len(words), _WORDS_AT_ONCE)
         ]
         return tf.concat(blocks, axis=0)

@@ -31,3 +31,13 @@ def difference(actual, expected):
     pairs = [(np.asarray(actual[n], float), np.asarray(expected[n], float)) for n in expected]
     assert all(a.shape == b.shape for a, b in pairs)
     return max(np.abs(a - b).max(initial=0.0) for a, b in pairs)
+
+
+def trace_counts(model):
+    """How often the call and both functions of a loaded export were traced since it was loaded.
+
+    What is loaded wraps what was saved: those inner functions are never traced again, and counting
+    them shows nothing.
+    """
+    functions = (model.__call__, model.tokens, model.char_ids)
+    return [function.experimental_get_tracing_count() for function in functions]

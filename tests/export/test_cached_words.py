@@ -8,7 +8,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.export import export_elmo, saved_model
 from elmo_tf.export.cached_words import CachedWords
 from elmo_tf.model.loading import load_encoder
-from tests.export.small import CONFIG, difference, make_encoder
+from tests.export.small import CONFIG, difference, make_encoder, trace_counts
 from tests.export.test_saved_model import graph_operations, private_texts
 
 DIM = CONFIG.lstm.projection_dim
@@ -162,8 +162,10 @@ def test_variables(cached, loaded):
 
 
 def test_one_trace(cached):
-    assert len(cached.__call__.concrete_functions) == 2
-    assert len(cached.tokens.concrete_functions) == 1
+    for text in (["a b"], ["a", "b c"]):
+        cached(text)
+        cached.tokens({"tokens": [text], "sequence_len": [len(text)]})
+    assert trace_counts(cached)[:2] == [1, 1]
 
 
 def test_it_is_a_model_like_others(path, encoder):

@@ -10,7 +10,7 @@ from elmo_tf.model import checkpoint
 from elmo_tf.model.initial_state import mean_initial_state, repeat_state
 from elmo_tf.model.loading import load_encoder
 from elmo_tf.text.tokens import split_line
-from tests.export.small import CONFIG, difference, make_encoder
+from tests.export.small import CONFIG, difference, make_encoder, trace_counts
 from tests.export.test_saved_model import private_texts
 
 LINES = ["the cat sat", "one", "", "größere \u00a0 words , and  more of them"]
@@ -88,8 +88,11 @@ def test_pure_and_zero_at_padding(warm):
 
 
 def test_one_trace(warm):
-    assert len(warm.__call__.concrete_functions) == 2
-    assert len(warm.tokens.concrete_functions) == len(warm.char_ids.concrete_functions) == 1
+    for text in (["a b"], ["a", "b c"]):
+        warm(text)
+        warm.tokens({"tokens": [text], "sequence_len": [len(text)]})
+        warm.char_ids(elmo_tf.batch_to_ids([text], CONFIG.input.max_characters_per_token))
+    assert trace_counts(warm) == [1, 1, 1]
 
 
 def test_a_session_gives_the_same(path, encode):

@@ -17,7 +17,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.export import saved_model
 from elmo_tf.model import checkpoint
 from elmo_tf.model.encoder import ElmoEncoder
-from tests.export.small import CONFIG, VOCABULARY, difference, make_encoder
+from tests.export.small import CONFIG, VOCABULARY, difference, make_encoder, trace_counts
 
 DIM = CONFIG.lstm.projection_dim
 WIDTH = CONFIG.input.max_characters_per_token
@@ -116,16 +116,23 @@ def test_signatures_say_what_they_take_and_give(loaded):
             assert spec.dtype == (tf.int32 if key == "sequence_len" else tf.float32)
 
 
-def test_one_trace_serves_every_shape(loaded):
+@pytest.mark.parametrize("name", ["loaded", "loaded_trainable"])
+def test_one_trace_serves_every_shape_and_value(name, request):
+    model = request.getfixturevalue(name)
     for batch, length in ((1, 1), (3, 2), (2, 17), (0, 0), (1, 0)):
-        text = tf.constant([" ".join(["w"] * length)] * batch, tf.string, [batch])
+        text = [" ".join(["w"] * length)] * batch
         tokens = token_inputs([["w"] * length] * batch, [length] * batch)
-        ids = tf.ones([batch, length, WIDTH], tf.int32)
-        for outputs in (loaded(text), loaded.tokens(tokens), loaded.char_ids(ids)):
+        ids = np.ones([batch, length, WIDTH], np.int32)
+        for outputs in (
+            model(text),
+            model(tf.constant(text, tf.string, [batch]), training=length > 2),
+            model.tokens(tokens),
+            model.tokens({key: value.numpy() for key, value in tokens.items()}),
+            model.char_ids(ids),
+        ):
             assert outputs["elmo"].shape == (batch, length if batch else 0, 2 * DIM)
-    assert len(loaded.__call__.concrete_functions) == 2  # training or not
-    assert len(loaded.tokens.concrete_functions) == 1
-    assert len(loaded.char_ids.concrete_functions) == 1
+    model.tokens({"tokens": [["a", "b"]], "sequence_len": [2]})
+    assert trace_counts(model) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("text", [[], [""], ["", " \t\r\n"], ["a", ""]])

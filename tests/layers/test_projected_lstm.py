@@ -185,6 +185,43 @@ def test_saved_gates_give_the_gradient_of_the_plain_loop(
         np.testing.assert_allclose(actual, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("projection_dim", "cell_clip", "projection_clip"), OPTIONS)
+def test_a_tensor_decides_whether_activations_are_saved(projection_dim, cell_clip, projection_clip):
+    layer = make(projection_dim, cell_clip, projection_clip)
+    inputs = tf.constant(draw(BATCH, TIME, INPUT_DIM))
+    lengths = tf.sort(tf.range(BATCH) % TIME + 1, direction="DESCENDING")
+    is_real = tf.sequence_mask(lengths, TIME)[..., tf.newaxis]
+    sources = [inputs, *(variable.value for variable in layer.trainable_variables)]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.bool)])
+    def run(save_activations):
+        return results(save_activations=save_activations)
+
+    def results(**options):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs, _ = layer(
+                inputs,
+                lengths=lengths,
+                hold_state_past_length=False,
+                lengths_descending=True,
+                **options,
+            )
+            outputs = tf.where(is_real, outputs, 0.0)
+            loss = tf.reduce_sum(outputs * outputs)
+        return outputs, tape.gradient(loss, sources)
+
+    outputs, gradients = results()
+    for save_activations in (False, True):
+        actual, actual_gradients = run(tf.constant(save_activations))
+        np.testing.assert_allclose(actual, outputs, atol=0 if not save_activations else 1e-6)
+        for ours, theirs in zip(actual_gradients, gradients, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
+    assert run.experimental_get_tracing_count() == 1
+    with pytest.raises(ValueError, match="save_activations needs lengths_descending"):
+        layer(inputs, save_activations=tf.constant(True))
+
+
 def test_one_trace_serves_every_shape_even_empty_ones():
     layer = make()
     call = tf.function(layer, input_signature=[tf.TensorSpec([None, None, INPUT_DIM])])

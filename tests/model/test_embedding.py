@@ -379,7 +379,7 @@ def test_one_trace_serves_every_shape(encoder):
     elmo = ElmoEmbedding(encoder)
     for tokens in (TOKENS, TOKENS[:1], TOKENS[:, :1], [["a"] * 13], [], [[]]):
         elmo(tokens)
-    assert sorted(elmo._traces.counts) == [1, 1], "one for tokens and one for text"
+    assert sorted(elmo._traced.counts) == [1, 1], "one for tokens and one for text"
 
 
 def test_a_model_is_traced_as_often_as_one_without_text(encoder):

@@ -211,7 +211,7 @@ def test_one_trace_serves_every_shape():
         width = max(map(len, sentences), default=0)
         tokens = tokens_of(sentences, width) if sentences else tf.zeros([0, 0], tf.string)
         encoder(tokens, sequence_len=tf.constant(lengths_of(sentences), tf.int32))
-    assert encoder._traces.counts == [1]
+    assert encoder.traced.counts == [1]
 
 
 def test_state_makes_two_calls_one_sentence(encoder):

@@ -38,11 +38,11 @@ def test_words_need_no_lstm(encoder):
         np.testing.assert_array_equal(word, right)
 
 
-def test_one_trace_for_every_batch(encoder):
-    vectors = SentenceVectors(encoder, "average")
+def test_one_trace_for_every_batch_and_object():
+    encoder = make_encoder()
     for batch in (SENTENCES, SENTENCES[2:], [[]], SENTENCES[:1] * 5):
-        vectors(batch)
-    assert vectors._pure.experimental_get_tracing_count() == 1
+        SentenceVectors(encoder, "average")(batch)
+    assert encoder.traced.counts == [1, 1], "one for words and one for the layers"
 
 
 def test_unknown_layers():
