@@ -1,15 +1,19 @@
-"""A model that is called again and again: first delay, memory, traces, threads.
+"""A model that is called again and again: traces, memory, time and threads, for each entry point.
 
     .venv/bin/python benchmarks/long_running.py                      an export of random weights
     .venv/bin/python benchmarks/long_running.py --model=exported     your own
     .venv/bin/python benchmarks/long_running.py --calls=300 --json
 
-No two calls need have the same shape: batch and length change from call to call, and so does the
-way in (text, tokens, character ids). Words are random letters, so that no call knows the words of
-another. After that many threads call at once; the outputs must be those of one thread alone.
+Each call has new words, and a batch size and lengths of its own; no shape is warmed up. Entry
+points are those of the loaded export (the call, its functions, each signature), of the encoder,
+of a Keras model with `ElmoEmbedding`, and `embed_sentences`. The first two calls of an entry point
+may trace; later ones must not, and memory must stay flat.
 
-Memory is what is resident, after the first tenth of the calls, in which TensorFlow's allocator and
-the shapes reach their largest, and at the end. Each tenth has the same shapes.
+Traces are counted twice: by `experimental_get_tracing_count` on the functions of the loaded object,
+which wrap those that were saved, and as all graphs that TensorFlow builds in the process, which
+finds functions that are made anew for each call too.
+
+Memory is what is resident, after the first fifth of an entry point's calls and after the last.
 """
 
 import argparse
@@ -19,131 +23,242 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from comparison import workers
 
-SHAPES_SEED, WORDS_SEED = 1, 2
+SEED = 1
 MEGABYTE = 1 << 20
-WAYS = ("text", "tokens", "char_ids")
+# Calls of an entry point that may trace.
+WARM_UP = 2
+FUNCTIONS = ("__call__", "tokens", "char_ids", "word_ids")
+
+Outputs = dict[str, np.ndarray]
 
 
-class Calls:
-    """Calls of an export with inputs that any number of threads can make again.
+@contextmanager
+def counted_graphs() -> Iterator[list[str]]:
+    """A list that receives the name of each graph that TensorFlow builds from a Python function."""
+    from tensorflow.python.framework import func_graph
+
+    original, built = func_graph.func_graph_from_py_func, []
+
+    def counting(name: str, *args: Any, **kwargs: Any) -> Any:
+        built.append(name)
+        return original(name, *args, **kwargs)
+
+    func_graph.func_graph_from_py_func = counting
+    try:
+        yield built
+    finally:
+        func_graph.func_graph_from_py_func = original
+
+
+class Inputs:
+    """The inputs of one call, each form of them with the same words.
+
+    Args:
+      number: of the call; equal numbers give equal inputs.
+      max_batch: rows of the largest batch.
+      max_tokens: tokens of the longest row.
+      ids: from sentences to the ids of the model.
+    """
+
+    def __init__(
+        self, number: int, max_batch: int, max_tokens: int, ids: Callable[[list], np.ndarray]
+    ) -> None:
+        random = np.random.default_rng([SEED, number])
+        self.lengths = random.integers(0, max_tokens + 1, random.integers(1, max_batch + 1))
+        self.sentences = [[_word(random) for _ in range(length)] for length in self.lengths]
+        self.text = [" ".join(sentence) for sentence in self.sentences]
+        width = self.lengths.max()
+        self.padded = [row + [""] * (width - len(row)) for row in self.sentences]
+        self.ids = ids(self.sentences)
+
+
+def _word(random: np.random.Generator) -> str:
+    return random.integers(97, 123, random.integers(1, 16), dtype=np.uint8).tobytes().decode()
+
+
+class EntryPoints:
+    """All ways to call a model, by name: each a function of `Inputs`.
 
     Args:
       path: of the SavedModel.
-      max_batch: rows of the largest batch.
-      max_tokens: tokens of the longest row.
+      max_batch, max_tokens: as for `Inputs`.
     """
 
     def __init__(self, path: str, max_batch: int, max_tokens: int) -> None:
         import tensorflow as tf
 
+        import elmo_tf
+
         self._tf = tf
-        self.model = tf.saved_model.load(path)
-        self._max_batch, self._max_tokens = max_batch, max_tokens
-        (ids,) = self.model.char_ids.concrete_functions[0].structured_input_signature[0]
-        self._num_characters = ids.shape[-1]
-
-    def __call__(self, number: int, period: int) -> dict[str, np.ndarray]:
-        """The outputs of a call; numbers that are `period` apart have the same shapes."""
-        shapes = np.random.default_rng([SHAPES_SEED, number % period])
-        words = np.random.default_rng([WORDS_SEED, number])
-        lengths = shapes.integers(0, self._max_tokens + 1, shapes.integers(1, self._max_batch + 1))
-        outputs = self._call(WAYS[number % period % len(WAYS)], lengths, words)
-        return {name: values.numpy() for name, values in outputs.items()}
-
-    def _call(self, way: str, lengths: np.ndarray, words: np.random.Generator) -> dict[str, Any]:
-        tf = self._tf
-        width = lengths.max()
-        is_real = np.arange(width) < lengths[:, np.newaxis]
-        if way == "char_ids":
-            ids = words.integers(1, 262, [*is_real.shape, self._num_characters])
-            return self.model.char_ids(tf.constant(ids * is_real[..., np.newaxis], tf.int32))
-        tokens = [[_word(words) if real else b"" for real in row] for row in is_real]
-        if way == "text":
-            return self.model(tf.constant([b" ".join(row) for row in tokens], tf.string))
-        tokens = tf.constant(tokens, tf.string, is_real.shape)
-        return self.model.tokens({"tokens": tokens, "sequence_len": tf.constant(lengths, tf.int32)})
-
-    def num_traces(self) -> dict[str, int]:
-        """Traces behind each way in; text has two, one for training."""
-        functions = {
-            "text": self.model.__call__,
-            "tokens": self.model.tokens,
-            "char_ids": self.model.char_ids,
+        self._sizes = max_batch, max_tokens
+        self.exported = tf.saved_model.load(path)
+        elmo = elmo_tf.ElmoEmbedding.from_model(path)
+        self._encoder = elmo.encoder
+        self._embed_sentences = elmo_tf.embed_sentences
+        self._ids_name = "char_ids" if hasattr(self.exported, "char_ids") else "word_ids"
+        self.calls = {
+            **self._of_export(),
+            **self._of_signatures(),
+            **self._of_python(elmo),
         }
-        return {way: len(each.concrete_functions) for way, each in functions.items()}
+
+    def inputs(self, number: int) -> Inputs:
+        """Those of a call."""
+        return Inputs(number, *self._sizes, self._encoder.token_input.batch)
+
+    def __call__(self, name: str, number: int) -> Outputs:
+        """The outputs of an entry point for the inputs of a call."""
+        outputs = self.calls[name](self.inputs(number))
+        return {key: np.asarray(value) for key, value in outputs.items()}
+
+    def _of_export(self) -> dict[str, Callable[[Inputs], Any]]:
+        tf, model = self._tf, self.exported
+        ids = getattr(model, self._ids_name)
+
+        def tokens(given: Inputs, lengths: Any) -> dict[str, Any]:
+            return {"tokens": given.padded, "sequence_len": lengths}
+
+        return {
+            "export(list)": lambda given: model(given.text),
+            "export(tensor)": lambda given: model(tf.constant(given.text)),
+            "export(list, training=True)": lambda given: model(given.text, training=True),
+            "export(tensor, training=True)": lambda given: model(
+                tf.constant(given.text), training=True
+            ),
+            "export.tokens(lists)": lambda given: model.tokens(
+                tokens(_not_empty(given), _not_empty(given).lengths.tolist())
+            ),
+            "export.tokens(tensors)": lambda given: model.tokens(self._tokens(given)),
+            f"export.{self._ids_name}(lists)": lambda given: ids(_not_empty(given).ids.tolist()),
+            f"export.{self._ids_name}(array)": lambda given: ids(given.ids),
+        }
+
+    def _tokens(self, given: Inputs) -> dict[str, Any]:
+        tf = self._tf
+        shape = [len(given.padded), given.lengths.max()]
+        return {
+            "tokens": tf.constant(given.padded, tf.string, shape),
+            "sequence_len": tf.constant(given.lengths, tf.int32),
+        }
+
+    def _of_signatures(self) -> dict[str, Callable[[Inputs], Any]]:
+        tf = self._tf
+        arguments = {
+            "tokens": self._tokens,
+            self._ids_name: lambda given: {self._ids_name: tf.constant(given.ids)},
+        }
+
+        def text(given: Inputs) -> dict[str, Any]:
+            return {"text": tf.constant(given.text)}
+
+        def call(signature: Any, of: Callable[[Inputs], dict[str, Any]]) -> Callable:
+            return lambda given: signature(**of(given))
+
+        return {
+            f"signature {name}": call(signature, arguments.get(name, text))
+            for name, signature in self.exported.signatures.items()
+        }
+
+    def _of_python(self, elmo: Any) -> dict[str, Callable[[Inputs], Any]]:
+        import keras
+
+        tf, encoder = self._tf, self._encoder
+        tokens = keras.Input([None], dtype="string")
+        model = keras.Model(tokens, keras.layers.GlobalAveragePooling1D()(elmo(tokens)))
+        return {
+            "ElmoEncoder(text)": lambda given: encoder(given.text),
+            "ElmoEncoder(tokens)": lambda given: encoder(
+                given.sentences, sequence_len=given.lengths
+            ),
+            "ElmoEncoder(ids)": lambda given: encoder(given.ids),
+            "ElmoEmbedding(text)": lambda given: {"": elmo(given.text)},
+            "keras.Model(tokens)": lambda given: {"": model(self._tokens(given)["tokens"])},
+            "embed_sentences": lambda given: {
+                "": tf.concat(self._embed_sentences(encoder, given.sentences), axis=0)
+            },
+        }
+
+    def wrapper_traces(self) -> dict[str, int]:
+        """How often each function of the loaded export was traced since it was loaded."""
+        functions = {name: getattr(self.exported, name, None) for name in FUNCTIONS}
+        return {
+            name: function.experimental_get_tracing_count()
+            for name, function in functions.items()
+            if function is not None
+        }
 
 
-def _word(generator: np.random.Generator) -> bytes:
-    return generator.integers(97, 123, generator.integers(1, 16), dtype=np.uint8).tobytes()
+def _not_empty(given: Inputs) -> Inputs:
+    """The inputs, or where all rows are empty others: lists can't say that they hold no strings."""
+    if not given.lengths.max():
+        given.sentences[0], given.text[0], given.lengths[0] = ["a"], "a", 1
+        given.padded = [row or [""] for row in given.sentences]
+        given.ids = np.zeros([len(given.padded), 1, *given.ids.shape[2:]], np.int32)
+    return given
 
 
-def measure_first_call(path: str, arguments: argparse.Namespace) -> tuple[Calls, dict[str, float]]:
-    """Loads the export; seconds of that, and of the first and second call of each way in."""
-    begin = time.perf_counter()
-    calls = Calls(path, arguments.max_batch, arguments.max_tokens)
-    seconds = {"load": time.perf_counter() - begin}
-    for number, way in enumerate(WAYS):
-        for name in ("first", "second"):
-            begin = time.perf_counter()
-            calls(number, len(WAYS))
-            seconds[f"{name} call, {way}"] = time.perf_counter() - begin
-    return calls, seconds
+def count_traces(entry_points: EntryPoints, name: str, num_calls: int) -> int:
+    """Graphs that calls of an entry point build after the first two."""
+    for number in range(WARM_UP):
+        entry_points(name, number)
+    with counted_graphs() as built:
+        for number in range(WARM_UP, num_calls):
+            entry_points(name, number)
+    return len(built)
 
 
-def measure_memory(calls: Calls, num_calls: int) -> dict[str, Any]:
-    """Resident memory after each tenth of the calls, in MB, and calls per second."""
-    period = num_calls // 10
-    resident = []
-    begin = time.perf_counter()
-    for number in range(10 * period):
-        calls(number, period)
-        if (number + 1) % period == 0:
-            gc.collect()
-            resident.append(workers.memory()["resident"] / MEGABYTE)
-    seconds = time.perf_counter() - begin
+def measure(entry_points: EntryPoints, name: str, num_calls: int) -> dict[str, float]:
+    """Seconds of the first, the second and a later call; graphs and MB that later calls add."""
+    seconds = []
+    with counted_graphs() as built:
+        for number in range(num_calls):
+            if number == WARM_UP:
+                built.clear()
+            if number == num_calls // 5:
+                begin = _resident()
+            start = time.perf_counter()
+            entry_points(name, number)
+            seconds.append(time.perf_counter() - start)
     return {
-        "calls": 10 * period,
-        "calls per second": 10 * period / seconds,
-        "resident MB": resident,
-        "growth MB": resident[-1] - resident[0],
+        "traces": len(built),
+        "growth MB": _resident() - begin,
+        "first s": seconds[0],
+        "second s": seconds[1],
+        "median ms": 1000 * float(np.median(seconds[WARM_UP:])),
     }
 
 
-def measure_threads(calls: Calls, num_calls: int, num_threads: int) -> dict[str, Any]:
+def _resident() -> float:
+    gc.collect()
+    return workers.memory()["resident"] / MEGABYTE
+
+
+def measure_threads(
+    entry_points: EntryPoints, num_calls: int, num_threads: int
+) -> dict[str, float]:
     """The largest difference between outputs of many threads at once and of one."""
-    begin = time.perf_counter()
-    alone = [calls(number, num_calls) for number in range(num_calls)]
-    middle = time.perf_counter()
+    names = ["export(list)", "export.tokens(tensors)", "signature default", "ElmoEncoder(text)"]
+    # Each call is made by two threads, so that equal inputs run at once too.
+    pairs = [(names[number % len(names)], number) for number in range(num_calls)]
+    alone = [entry_points(*pair) for pair in pairs]
     with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
-        # Each call is made by several threads, so that equal inputs run at once too.
-        jobs = [
-            (number, pool.submit(calls, number, num_calls))
-            for number in range(num_calls)
-            for _ in range(2)
-        ]
-        together = [(number, job.result()) for number, job in jobs]
-    end = time.perf_counter()
+        jobs = [[pool.submit(entry_points, *pair) for _ in range(2)] for pair in pairs]
+        together = [[job.result() for job in each] for each in jobs]
     differences = [
-        np.abs(outputs[name].astype(np.float64) - values).max(initial=0.0)
-        for number, outputs in together
-        for name, values in alone[number].items()
+        np.abs(outputs[key].astype(np.float64) - values).max(initial=0.0)
+        for expected, found in zip(alone, together, strict=True)
+        for outputs in found
+        for key, values in expected.items()
     ]
-    return {
-        "threads": num_threads,
-        "calls": len(together),
-        "largest difference": max(differences),
-        "calls that differ in a bit": sum(
-            any(np.any(outputs[name] != values) for name, values in alone[number].items())
-            for number, outputs in together
-        ),
-        "speed beside one thread": 2 * (middle - begin) / (end - middle),
-    }
+    return {"threads": num_threads, "calls": 2 * num_calls, "difference": max(differences)}
 
 
 def export_random(directory: str, size: str) -> str:
@@ -153,7 +268,7 @@ def export_random(directory: str, size: str) -> str:
     from elmo_tf.export import saved_model
 
     path = str(Path(directory) / size)
-    saved_model.export(ElmoEncoder(SIZES[size], seed=1), path)
+    saved_model.export(ElmoEncoder(SIZES[size], seed=1), path, trainable="all")
     return path
 
 
@@ -165,7 +280,7 @@ def parse_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--model", help="path of an export; without it one of random weights is made")
     add("--size", default="tiny", help="of that one: tiny, small, medium or original")
-    add("--calls", type=int, default=10_000, help="for memory, at least 10")
+    add("--calls", type=int, default=1000, help="of each entry point, at least 10")
     add("--max-batch", type=int, default=8, help="rows of the largest batch")
     add("--max-tokens", type=int, default=24, help="tokens of the longest row")
     add("--threads", type=int, default=8, help="that call at once")
@@ -178,20 +293,28 @@ def main() -> None:
     arguments = parse_arguments()
     with tempfile.TemporaryDirectory() as directory:
         path = arguments.model or export_random(directory, arguments.size)
-        calls, seconds = measure_first_call(path, arguments)
-        results = {
-            "seconds": seconds,
-            "memory": measure_memory(calls, arguments.calls),
-            "threads": measure_threads(calls, max(10, arguments.calls // 50), arguments.threads),
-            "traces": calls.num_traces(),
+        begin = time.perf_counter()
+        entry_points = EntryPoints(path, arguments.max_batch, arguments.max_tokens)
+        results: dict[str, Any] = {
+            "load s": time.perf_counter() - begin,
+            "entry points": {
+                name: measure(entry_points, name, arguments.calls) for name in entry_points.calls
+            },
+            "wrapper traces": entry_points.wrapper_traces(),
+            "threads": measure_threads(
+                entry_points, max(10, arguments.calls // 10), arguments.threads
+            ),
         }
     if arguments.json:
         print(json.dumps(results))
         return
-    for group, figures in results.items():
-        for name, value in figures.items():
-            values = value if isinstance(value, list) else [value]
-            print(f"{group:<8} {name:<28} " + " ".join(f"{each:.4g}" for each in values))
+    rows = results.pop("entry points")
+    columns = list(next(iter(rows.values())))
+    print(f"{'entry point':<32}" + "".join(f"{column:>12}" for column in columns))
+    for name, figures in rows.items():
+        print(f"{name:<32}" + "".join(f"{figures[column]:>12.4g}" for column in columns))
+    for name, value in results.items():
+        print(f"{name}: {value}")
     sys.stdout.flush()
 
 
