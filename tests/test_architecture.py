@@ -16,7 +16,7 @@ import elmo_tf
 
 PACKAGES = ("elmo_tf", "export")
 # Folders of scripts; like the doors, they may import every room and no door.
-SCRIPTS = ("examples", "benchmarks")
+SCRIPTS = ("examples", "benchmarks", "pretrained")
 
 STANDARD_LIBRARY = frozenset(sys.stdlib_module_names)
 # Modules of the standard library that reach files; layers know no files.
