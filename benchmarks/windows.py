@@ -27,7 +27,7 @@ def count(files: list[str], tokenizer_name: str) -> None:
     """Measures the counting pass: reading and tokenizing alone."""
     tokenizer = tokens.make_tokenizer(tokenizer_name)
     begin = time.perf_counter()
-    _, num_tokens = corpus.count_corpus(files, tokenizer)
+    num_tokens = corpus.count_corpus(files, tokenizer).num_tokens
     report(f"count, {tokenizer_name}", num_tokens, time.perf_counter() - begin)
 
 

@@ -3,8 +3,9 @@
     python -m elmo_tf.embed --model=options.json,weights.hdf5 --input_file=text.txt \\
         --output_file=vectors.hdf5
     python -m elmo_tf.embed --model=run --input_file=text.txt --output_file=top.hdf5 --layers=top \\
-        --dtype=float16 --tokenizer=unicode_punctuation
+        --dtype=float16
 
+Text is tokenized and normalized as that of the model's training was, where the model knows it.
 The text has a sentence on each line. Dataset "0" of the file holds the vectors of the first line,
 "1" those of the second, and so on: [layers, tokens, dim] for --layers=all, [tokens, dim] for the
 others, with no tokens for a blank line. Dataset "sentence_to_index" holds, as AllenNLP writes it,
@@ -33,7 +34,7 @@ from tqdm import tqdm
 from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import batches
-from elmo_tf.vectors import vector_file
+from elmo_tf.vectors import choices
 
 _SECONDS_PER_LINE = 60
 
@@ -55,11 +56,11 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_string("output_file", None, "The HDF5 file to write.", _FLAGS, required=True)
-command_line.add_text_flags(_FLAGS)
+command_line.add_text_flags(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_enum(
     "layers",
     "all",
-    vector_file.LAYERS,
+    choices.LAYERS,
     "Which vectors. all: every layer, the lowest first, which is the word embedding doubled; elmo: "
     "the model's scalar mix of all layers; top: the last LSTM layer; average: the plain mean of "
     "all layers; word: the word embedding, without context.",
@@ -68,7 +69,7 @@ flags.DEFINE_enum(
 flags.DEFINE_enum(
     "dtype",
     "float32",
-    vector_file.DTYPES,
+    choices.DTYPES,
     "The type of the numbers. float16 takes half the space and keeps three digits.",
     _FLAGS,
 )
@@ -103,11 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: flags.FlagValues) -> None:
     from elmo_tf.model.loading import load_encoder
+    from elmo_tf.vectors import vector_file
     from elmo_tf.vectors.embed_file import embed_file
 
     text = _checked_input(options)
     vector_file.check_output(options.output_file, options.overwrite)
     encoder = load_encoder(options.model)
+    tokenizer, normalize = command_line.text_settings(options, encoder.tokenizer, encoder.normalize)
     with _Display(os.path.getsize(text) if os.path.isfile(text) else None) as display:
         summary = embed_file(
             encoder,
@@ -115,8 +118,8 @@ def _run(options: flags.FlagValues) -> None:
             options.output_file,
             layers=options.layers,
             dtype=options.dtype,
-            tokenizer=options.tokenizer,
-            normalize=options.normalize,
+            tokenizer=tokenizer,
+            normalize=normalize,
             batch_tokens=options.batch_tokens,
             is_stateful=options.stateful,
             overwrite=options.overwrite,
@@ -140,6 +143,8 @@ def _checked_input(options: flags.FlagValues) -> str:
         raise InputError(f"--input_file: there is no file {options.input_file}")
     if os.path.realpath(path) == os.path.realpath(os.path.expanduser(options.output_file)):
         raise UsageError(f"--output_file: {options.output_file} is --input_file too")
+    if options.stateful and options["batch_tokens"].present:
+        raise UsageError("--batch_tokens: --stateful computes one line at a time")
     if options.stateful and options.layers == "word":
         raise UsageError("--stateful: --layers=word has no state, as no LSTM is run")
     return path

@@ -2,11 +2,22 @@
 
 
 class InputError(ValueError):
-    """Data, a file or a configuration is wrong. The message is one line; commands exit with 1."""
+    """Data, a file or a configuration is wrong. The message is one line; commands exit with 1.
+
+    Args:
+      message: one line. Where it names arguments of a function, it names them as Python does:
+        "batch_size must be ...", "overwrite=True replaces it".
+      *arguments: these names, each as often as the message has it. A command, whose user knows no
+        arguments, shows its flags in their place; see `elmo_tf.cli.command_line.in_flags`.
+    """
+
+    def __init__(self, message: str = "", *arguments: str) -> None:
+        super().__init__(message)
+        self.arguments = arguments
 
 
 class UsageError(InputError):
-    """A command was called wrongly. The message is one line with the flag; commands exit with 2."""
+    """A command or function was called wrongly; as `InputError`, but commands exit with 2."""
 
 
 def printable(name: str) -> str:

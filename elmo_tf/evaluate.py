@@ -21,13 +21,19 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 from tqdm import tqdm
 
 from elmo_tf.cli import command_line
-from elmo_tf.errors import UsageError
+from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import lines
+
+if TYPE_CHECKING:
+    from elmo_tf.layers.bilm import BiLmState
+    from elmo_tf.model.encoder import ElmoEncoder
+    from elmo_tf.text.sentences import SentenceReader
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -66,7 +72,14 @@ command_line.add_text_flags(_FLAGS, "that of the training run")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
-    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+    return command_line.run(
+        _FLAGS,
+        _run,
+        argv,
+        __doc__,
+        needs_tensorflow=False,
+        flags_of_arguments={"sentences": "--heldout_files"},
+    )
 
 
 def _run(options: flags.FlagValues) -> None:
@@ -80,7 +93,6 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
-    from elmo_tf.model.initial_state import mean_initial_state
     from elmo_tf.scoring import evaluation
     from elmo_tf.text.corpus import WindowStream
     from elmo_tf.text.sentences import SentenceReader
@@ -88,15 +100,15 @@ def _run(options: flags.FlagValues) -> None:
     from elmo_tf.training.load_run import load_trained_model
 
     trained = load_trained_model(os.path.expanduser(options.model_dir))
+    training = trained.training
     tokenizer = make_tokenizer(
-        options.tokenizer or trained.training.tokenizer,
-        options.normalize or trained.training.normalize,
+        *command_line.text_settings(options, training.tokenizer, training.normalize)
     )
     reader = SentenceReader(paths, tokenizer, passes=1)
     start = None
     if start_paths:
         sentences = SentenceReader(start_paths, tokenizer, passes=1)
-        start = mean_initial_state(trained.model.encoder, sentences).state
+        start = _initial_state(trained.model.encoder, sentences, options)
     scorer = evaluation.WindowScorer(trained.model, start)
     with tqdm(unit=" tokens", delay=1, leave=False, disable=None) as bar:
         if options.carry_state:
@@ -119,6 +131,18 @@ def _run(options: flags.FlagValues) -> None:
         "num_tokens": result.num_tokens,
     }
     print(json.dumps(figures))
+
+
+def _initial_state(
+    encoder: "ElmoEncoder", sentences: "SentenceReader", options: flags.FlagValues
+) -> "BiLmState":
+    from elmo_tf.model.initial_state import mean_initial_state
+
+    try:
+        return mean_initial_state(encoder, sentences).state
+    except InputError as error:
+        named = {"sentences": "--initial_state_files"}
+        raise InputError(command_line.in_flags(error, options, named)) from error
 
 
 if __name__ == "__main__":

@@ -83,9 +83,9 @@ def _run(options: flags.FlagValues) -> None:
     path = _find_input(options.input_file)
     _check_output(options.output_file, path)
     trained = load_trained_model(os.path.expanduser(options.model_dir))
+    training = trained.training
     tokenizer = tokens.make_tokenizer(
-        options.tokenizer or trained.training.tokenizer,
-        options.normalize or trained.training.normalize,
+        *command_line.text_settings(options, training.tokenizer, training.normalize)
     )
     ends: deque[int] = deque()
     sentences = tokens.tokenize_lines(_read(path, ends), tokenizer)

@@ -17,7 +17,8 @@ so far, in a directory that can be used like MODEL_DIR itself. `tensorboard
 
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,32 @@ if TYPE_CHECKING:
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.run_directory import Request, Run
 
+_DESCRIPTION = "training.json"  # what makes a directory a run
+# Fraction of the text's words that a vocabulary should have.
+_LEAST_COVERAGE = 0.95
+
+# More parameters for each token of the text than this: the model will know the text by heart.
+_MOST_PARAMETERS_PER_TOKEN = 30
+_FLAGS_OF_ARGUMENTS = {
+    "config": "--size or --options_file",
+    "directory": "--model_dir",
+    "text_files": "--train_files",
+    "vocabulary_file": "--vocab_file",
+}
+
 _FLAGS = train_flags.define()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
-    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+    return command_line.run(
+        _FLAGS,
+        _run,
+        argv,
+        __doc__,
+        needs_tensorflow=False,
+        flags_of_arguments=_FLAGS_OF_ARGUMENTS,
+    )
 
 
 def _run(options: flags.FlagValues) -> None:
@@ -59,9 +80,9 @@ def _run(options: flags.FlagValues) -> None:
 def _train(
     options: flags.FlagValues, request_parts: dict[str, Any], distribution: "Distribution"
 ) -> None:
+    from elmo_tf.cli.next_commands import next_commands
     from elmo_tf.training.heldout import HeldOut, check_text
     from elmo_tf.training.loop import Trainer
-    from elmo_tf.training.next_commands import next_commands
     from elmo_tf.training.run_directory import Request
 
     heldout_files = request_parts.pop("heldout_files")
@@ -69,12 +90,16 @@ def _train(
         check_text(heldout_files)
     with distribution.chief_first():
         run = _open_run(Request(**request_parts), options.export_dir, distribution)
-    _check_patience(run.training.patience, heldout_files)
+    if run.training.patience and not heldout_files:
+        raise UsageError(f"--patience={run.training.patience} needs --heldout_files")
     heldout = HeldOut(run, heldout_files) if heldout_files else None
     trainer = Trainer(run, heldout, distribution)
     if distribution.is_chief and not trainer.is_complete:
         _check_export(options.export_dir)
     print(_describe(run, trainer, distribution), flush=True)
+    if distribution.is_chief and not trainer.step:
+        _warn_of_settings(run, trainer.num_parameters)
+    first_step, begin = trainer.step, time.monotonic()
     outcome = trainer.train()
     if outcome.signal:
         raise KeyboardInterrupt(
@@ -83,6 +108,8 @@ def _train(
         )
     if not distribution.is_chief:
         return
+    seconds = time.monotonic() - begin
+    print(_summary(run, outcome.step - first_step, seconds, heldout and heldout.best))
     _export(run, options.export_dir, takes_best=heldout is not None)
     print(next_commands(run, options.heldout_files, options.export_dir))
 
@@ -91,22 +118,31 @@ def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
     """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
     if options.distribution == train_flags.MULTI_WORKER:
         read_cluster(os.environ)
-    _check_patience(options.patience, options.heldout_files)
+    directory = os.path.expanduser(options.model_dir)
+    settings = train_flags.settings(options)
+    is_new = not os.path.isfile(os.path.join(directory, _DESCRIPTION))
+    train_flags.check_effects(options, is_new)
+    _check_apart(options.export_dir, directory)
     return {
-        "settings": train_flags.settings(options),
+        "settings": settings,
         "config": train_flags.model_config(options),
         "text_files": lines.expand_globs(options.train_files, "--train_files"),
         "heldout_files": options.heldout_files
         and lines.expand_globs(options.heldout_files, "--heldout_files"),
-        "directory": os.path.expanduser(options.model_dir),
+        "directory": directory,
         "vocabulary_file": os.path.expanduser(options.vocab_file),
         "initial_weights": options.initial_weights,
     }
 
 
-def _check_patience(patience: int | None, heldout_files: str | list[str] | None) -> None:
-    if patience and not heldout_files:
-        raise UsageError(f"--patience={patience} needs --heldout_files")
+def _check_apart(export_dir: str | None, model_dir: str) -> None:
+    """An export replaces a directory as a whole, which must not be that of the run."""
+    if export_dir:
+        exported, run = (os.path.realpath(os.path.expanduser(p)) for p in (export_dir, model_dir))
+        if os.path.commonpath([exported, run]) in (exported, run):
+            raise UsageError(
+                f"--export_dir: {export_dir} has to be apart from --model_dir, {model_dir}"
+            )
 
 
 def _check_export(path: str | None) -> None:
@@ -115,6 +151,8 @@ def _check_export(path: str | None) -> None:
     from elmo_tf.storage import directories
 
     if path:
+        if os.path.lexists(os.path.expanduser(path)):
+            raise InputError(f"--export_dir: {path} already exists; name another directory")
         directories.check_directory_target(path, False, saved_model.is_saved_model)
 
 
@@ -141,9 +179,15 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
         weights.check_words(Vocabulary.from_file(request.vocabulary_file))
         model_config = weights.config
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
-    return run_directory.begin_run(
+    run = run_directory.begin_run(
         request, model_config or ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
     )
+    if run.coverage is not None and run.coverage < _LEAST_COVERAGE:
+        command_line.warn(
+            f"{1 - run.coverage:.1%} of the text's words are not in --vocab_file and are trained "
+            "as <UNK>; was it made with the same --tokenizer and --normalize?"
+        )
+    return run
 
 
 def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> str:
@@ -159,12 +203,42 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> s
     size = f"{training.batch_size} x {training.unroll_steps}"
     if training.accumulation_steps > 1:
         size = f"{training.accumulation_steps} x {size}"
+    known = "" if run.coverage is None else f", which has {run.coverage:.2%} of the text's"
     return (
         f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
-        f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words\n"
+        f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words{known}\n"
         f"{trainer.num_parameters:,} parameters, {softmax}, {distribution}\n"
         f"{run.num_steps:,} steps of {size} tokens, "
         f"{run.steps_per_epoch:,} an epoch; {begin}"
+    )
+
+
+def _warn_of_settings(run: "Run", num_parameters: int) -> None:
+    """What a user would wish to know before hours of training and not after."""
+    num_tokens, training = run.text["num_tokens"], run.training
+    if num_parameters > _MOST_PARAMETERS_PER_TOKEN * num_tokens and not run.initial_weights:
+        command_line.warn(
+            f"{num_parameters:,} parameters for {num_tokens:,} tokens: the model can learn such a "
+            "text by heart; take a smaller --size or more text"
+        )
+    if training.warmup_steps >= run.num_steps:
+        command_line.warn(
+            f"--warmup_steps={training.warmup_steps:,}: the run ends after {run.num_steps:,} "
+            "steps, before --learning_rate is reached"
+        )
+
+
+def _summary(run: "Run", num_steps: int, seconds: float, best: Mapping[str, Any] | None) -> str:
+    """One line at the end of a run: how long it took, what came out, and where it is."""
+    from elmo_tf.training.heldout import BEST
+    from elmo_tf.training.progress import show_duration
+
+    steps = f"{num_steps:,} steps in {show_duration(seconds)}"
+    if best is None:
+        return f"{steps}; the model is in {run.directory}"
+    return (
+        f"{steps}; the best held-out perplexity, {best['perplexity']:,.2f} at step "
+        f"{best['step']:,}, is that of {os.path.join(run.directory, BEST)}"
     )
 
 

@@ -23,9 +23,7 @@ from elmo_tf.formats import locate
 from elmo_tf.storage import directories
 from elmo_tf.text import lines
 from elmo_tf.text.sentences import SentenceReader
-from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.training import run_directory
 
 if TYPE_CHECKING:
     from elmo_tf.model.encoder import ElmoEncoder
@@ -72,7 +70,7 @@ flags.DEFINE_string(
     "elmo-evaluate has the same flag, to see what it is worth.",
     _FLAGS,
 )
-command_line.add_text_flags(_FLAGS, "that of the training run, otherwise whitespace and none")
+command_line.add_text_flags(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_bool(
     "overwrite",
     False,
@@ -89,7 +87,14 @@ flags.DEFINE_bool(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
-    return command_line.run(_FLAGS, _run, argv, __doc__, needs_tensorflow=False)
+    return command_line.run(
+        _FLAGS,
+        _run,
+        argv,
+        __doc__,
+        needs_tensorflow=False,
+        flags_of_arguments={"sentences": "--initial_state_files"},
+    )
 
 
 def _run(options: flags.FlagValues) -> None:
@@ -118,6 +123,10 @@ def _run(options: flags.FlagValues) -> None:
     from . import model_card, saved_model
 
     encoder = loading.load_encoder(found)
+    if options.tokenizer or options.normalize:  # stored with the export
+        encoder.tokenizer, encoder.normalize = command_line.text_settings(
+            options, encoder.tokenizer, encoder.normalize
+        )
     saved_model.export(
         encoder,
         options.output_dir,
@@ -127,7 +136,7 @@ def _run(options: flags.FlagValues) -> None:
         vocabulary_file=loading.vocabulary_of(found),
         provenance=model_card.provenance_of(found),
         cached_words=cached_words,
-        initial_state=_initial_state(encoder, state_paths, found, options) if state_paths else None,
+        initial_state=_initial_state(encoder, state_paths) if state_paths else None,
     )
     print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
     if options.archive:
@@ -135,18 +144,11 @@ def _run(options: flags.FlagValues) -> None:
     print("\n" + _how_to_load(options.output_dir, encoder.config.lstm.projection_dim))
 
 
-def _initial_state(
-    encoder: "ElmoEncoder", paths: list[str], found: locate.ModelFiles, options: flags.FlagValues
-) -> "InitialState":
+def _initial_state(encoder: "ElmoEncoder", paths: list[str]) -> "InitialState":
     """The mean state at the ends of a text's sentences; the text is split as the training's was."""
     from elmo_tf.model.initial_state import mean_initial_state
 
-    tokenizer, normalize = options.tokenizer, options.normalize
-    if found.kind == locate.TRAINING:
-        training = run_directory.read_description(found.path)[1]
-        tokenizer, normalize = tokenizer or training.tokenizer, normalize or training.normalize
-    split = make_tokenizer(tokenizer or "whitespace", normalize or "none")
-    return mean_initial_state(encoder, SentenceReader(paths, split, passes=1))
+    return mean_initial_state(encoder, SentenceReader(paths, encoder.make_tokenizer(), passes=1))
 
 
 def _check_apart(found: locate.ModelFiles, output_dir: str) -> None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.formats import locate
 from elmo_tf.formats.locate import ModelFiles
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.training import run_directory
 
@@ -122,6 +123,18 @@ def text(
         provenance="\n".join(provenance) or "Not stated.",
         fingerprint=_fingerprint(variables),
     )
+
+
+def notes_on_text(encoder: ElmoEncoder) -> list[str]:
+    """What a user has to do with text so that it is split as that of the training was."""
+    tokenizer, normalize = encoder.tokenizer or "whitespace", encoder.normalize or "none"
+    if (tokenizer, normalize) == ("whitespace", "none"):
+        return []
+    return [
+        f"It was trained on text that elmo_tf tokenized by {tokenizer}, normalization {normalize} "
+        "(`assets.extra/text.json`). The graph does not do that: apply them first, or give tokens. "
+        "elmo_tf itself applies them in its commands and in `elmo_tf.embed_sentences`."
+    ]
 
 
 def note_on_cached_words(embeddings: tf.Variable) -> str:

@@ -29,6 +29,7 @@ from elmo_tf.model.loading import (
     EXTRA_DIRECTORY,
     INITIAL_STATE,
     OPTIONS_FILE,
+    TEXT_FILE,
     VOCABULARY_FILE,
 )
 from elmo_tf.storage import directories, files
@@ -233,13 +234,17 @@ def export(
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))
+        notes = [*module.notes, *model_card.notes_on_text(encoder)]
         card = model_card.text(
-            encoder.config, encoder.token_input, module.model, trainable, provenance, module.notes
+            encoder.config, encoder.token_input, module.model, trainable, provenance, notes
         )
         with open(os.path.join(extras, MODEL_CARD_FILE), "xb") as file:
             # A path among the provenance may hold bytes that are not UTF-8.
             file.write(card.encode("utf-8", "backslashreplace"))
         warmup.write(os.path.join(extras, warmup.FILE), module.warmup_requests(encoder))
+        if encoder.tokenizer is not None:
+            text_settings = {"tokenizer": encoder.tokenizer, "normalize": encoder.normalize}
+            files.write_json(os.path.join(extras, TEXT_FILE), text_settings)
         written = encoder.token_input.write_words(extras)
         if vocabulary_file is not None and VOCABULARY_FILE not in written:
             files.copy(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))

@@ -62,9 +62,19 @@ def test_a_whole_run(folder, capfd):
     assert "softmax sampled with 5 words" in lines[2]
     assert lines[3].startswith(f"{steps} steps of 3 x 4 tokens, {steps // 2} an epoch; ")
     assert lines[3].endswith("starting from random weights")
-    assert re.fullmatch(rf"step 1 of {steps}: sampled loss \d+\.\d+", lines[4])
+    assert lines[1].endswith(", which has 100.00% of the text's")
+    assert lines[4] == "building the graph of a step, which may take a minute"
+    assert re.fullmatch(rf"step 1 of {steps}: sampled loss \d+\.\d+", lines[5])
     heldout = [line for line in lines if "held-out perplexity" in line]
     assert [line.split(":")[0] for line in heldout] == [f"step {steps // 2}", f"step {steps}"]
+
+    summary = lines[lines.index("done; what to do next:") - 1]
+    best = json.loads((folder / "run/heldout.json").read_text())["best"]
+    assert re.fullmatch(
+        rf"{steps} steps in \d+ s; the best held-out perplexity, {best['perplexity']:.2f} at step "
+        rf"{best['step']}, is that of run/best",
+        summary,
+    )
 
     # The last lines are commands that work.
     commands = [shlex.split(line) for line in lines[lines.index("done; what to do next:") + 1 :]]
@@ -89,7 +99,7 @@ def test_a_directory_that_another_process_trains_in(folder, capfd):
     with run_lock("run"):
         assert begin() == 1
     errors = capfd.readouterr().err
-    assert re.fullmatch(r"elmo-train: --model_dir: run is in use: process \d+ on .*\n", errors)
+    assert re.fullmatch(r"elmo-train: run: is in use: process \d+ on .*\n", errors)
 
 
 def test_the_same_command_again_is_harmless(folder, capfd):
@@ -112,8 +122,8 @@ def test_flags_left_out_keep_the_run_and_changed_ones_are_refused(folder, capfd)
     assert train.main(arguments("--batch_size=4", "--size=tiny", "--seed=9")) == 2
     assert capfd.readouterr().err == (
         "elmo-train: run holds another run: --batch_size (was 3, is 4), --seed (was 0, is 9), "
-        "--size or --options_file (not that of options.json); give it the flags it was begun "
-        "with, or begin a new run in another --model_dir\n"
+        "--size or --options_file (not that of options.json); use the values it was "
+        "begun with, or begin a new run in another --model_dir\n"
     )
 
 
@@ -156,7 +166,17 @@ def test_initial_weights_give_the_shape(folder, capfd):
         (["--options_file=none"], 1, "none: cannot be read: No such file or directory"),
         (["--vocab_file=none"], 1, "none: cannot be read: No such file or directory"),
         (["--vocab_file=a.txt"], 1, "a.txt: the line <S> is missing; .*"),
-        (["--export_dir=."], 1, r"\.: already exists; .*"),
+        (["--export_dir=a.txt"], 1, "--export_dir: a.txt already exists; name another directory"),
+        (["--export_dir=."], 2, r"--export_dir: \. has to be apart from --model_dir, run"),
+        (["--export_dir=run/x/../"], 2, "--export_dir: run/x/../ has to be apart from .*"),
+        (["--export_dir=run/exported"], 2, "--export_dir: run/exported has to be apart from .*"),
+        (["--decay_steps=9"], 2, "--decay_steps: --learning_rate_schedule=constant has no end, .*"),
+        (["--steps_per_evaluation=2"], 2, "--steps_per_evaluation=2 needs --heldout_files"),
+        (
+            ["--batch_size=100000000000000"],
+            2,
+            r"--batch_size \* --accumulation_steps \* --unroll_steps must be an integer <= 2,147.*",
+        ),
         (["--export_dir=no/where"], 1, "no/where: the directory .*/no does not exist"),
         (["--initial_weights=none"], 1, "none: there is no such file or directory"),
     ],
@@ -257,6 +277,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroke
         output, errors = process.communicate(timeout=120)
     step = int(re.search(r"at step ([\d,]+)", errors)[1].replace(",", ""))
     assert errors == (
+        "SIGTERM: finishing the step at hand, then saving\n"
         f"elmo-train: stopped by SIGTERM at step {step} of 480, which is saved in run; "
         "the same command goes on from there\n"
     )

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -36,6 +36,19 @@ from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import tokens
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
+
+# What a command's memory depends on; TensorFlow does not say which of them was too much.
+_MEMORY_FLAGS = (
+    "model",
+    "size",
+    "options_file",
+    "batch_size",
+    "accumulation_steps",
+    "unroll_steps",
+    "num_negative_samples",
+    "batch_tokens",
+)
+_MODULE = re.compile(r"python -m (?:elmo_tf|export)\.(\w+)")
 
 _HINT = "--help lists the flags"
 _VERSION_ARGUMENT = "--version"
@@ -49,6 +62,7 @@ def run(
     documentation: str,
     *,
     needs_tensorflow: bool = True,
+    flags_of_arguments: Mapping[str, str] | None = None,
 ) -> int:
     """Parses the arguments, runs `body` with the flags' values and returns the exit status.
 
@@ -59,6 +73,7 @@ def run(
       documentation: shown by `--help`, before the flags.
       needs_tensorflow: imports TensorFlow, quietly, before `body` and after wrong flags were
         reported. A body that needs it only sometimes calls `load_tensorflow` itself.
+      flags_of_arguments: arguments of the library whose flags have other names, see `in_flags`.
     """
     program = _program_name(Path(body.__code__.co_filename).stem)
     argv = list(sys.argv[1:] if argv is None else argv)
@@ -72,9 +87,16 @@ def run(
             print(program, __version__)
         else:
             options = _parse(flag_values, [program, *argv])
-            if needs_tensorflow:
-                load_tensorflow()
-            body(options)
+            try:
+                if needs_tensorflow:
+                    load_tensorflow()
+                body(options)
+            except InputError as error:
+                raise type(error)(in_flags(error, options, flags_of_arguments or {})) from error
+            except Exception as error:
+                if not _is_out_of_memory(error):
+                    raise
+                raise InputError(_what_needs_memory(options)) from error
 
     with _every_character_printable():
         return _exit_status(program, answer)
@@ -95,8 +117,6 @@ def _exit_status(program: str, answer: Callable[[], None]) -> int:
         return _report(program, str(error), CALLED_WRONGLY)
     except InputError as error:
         return _report(program, str(error), FAILED)
-    except MemoryError as error:
-        return _report(program, f"out of memory {error}".rstrip(), FAILED)
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         if isinstance(error.filename, (str, bytes)):
@@ -107,6 +127,37 @@ def _exit_status(program: str, answer: Callable[[], None]) -> int:
         reason = f"{error.object}: is not UTF-8, which TensorFlow needs names to be"
         return _report(program, reason, FAILED)
     return 0
+
+
+def in_flags(
+    error: InputError, options: flags.FlagValues, others: Mapping[str, str] | None = None
+) -> str:
+    """The message of an error, with flags where it names arguments of the library.
+
+    An argument's flag is the one in `others`, or the one of the same name; without any the message
+    keeps the argument.
+    """
+    message = str(error)
+    for argument in error.arguments:
+        name = argument.removesuffix("=True")
+        flag = (others or {}).get(argument, f"--{name}" if name in options else argument)
+        pattern = rf"(?<![\w./-]){re.escape(argument)}(?!\w)"
+        message = re.sub(pattern, lambda _, flag=flag: flag, message, count=1)
+    return message
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, NumPy or TensorFlow could not get memory; a disk may be full too."""
+    if isinstance(error, MemoryError):
+        return True
+    return type(error).__name__ == "ResourceExhaustedError" and "alloc" in str(error).lower()
+
+
+def _what_needs_memory(options: flags.FlagValues) -> str:
+    """One line with the flags that decide how much memory a command needs."""
+    values = {name: options[name].value for name in _MEMORY_FLAGS if name in options}
+    asked = ", ".join(f"--{name}={value}" for name, value in values.items() if value is not None)
+    return f"out of memory with {asked}" if asked else "out of memory"
 
 
 def require_stdout(result: str) -> None:
@@ -158,6 +209,34 @@ def add_text_flags(flag_values: flags.FlagValues, otherwise: str | None = None) 
         + source,
         flag_values,
     )
+
+
+def text_settings(
+    options: flags.FlagValues, tokenizer: str | None, normalize: str | None
+) -> tuple[str, str]:
+    """The tokenizer and normalization to use: of the flags, or else of the model.
+
+    A flag that differs from the model's own is warned of: vectors and figures of text that is split
+    in another way than the training's are worse, and nothing else shows it.
+
+    Args:
+      options: with the flags of `add_text_flags`.
+      tokenizer, normalize: the model's; None if they are not known.
+    """
+    chosen = []
+    own = (("tokenizer", tokenizer, "whitespace"), ("normalize", normalize, "none"))
+    for name, of_model, default in own:
+        value = options[name].value
+        if value is not None and of_model is not None and value != of_model:
+            warn(f"--{name}={value}: the model was trained with {of_model}")
+        chosen.append(value or of_model or default)
+    return chosen[0], chosen[1]
+
+
+def warn(message: str) -> None:
+    """Prints a warning on stderr, in one line."""
+    if sys.stderr is not None:
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:
@@ -252,7 +331,7 @@ def _asks_for(argv: Sequence[str], wanted: set[str]) -> bool:
 
 
 def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) -> str:
-    parts = [documentation.strip(), "", f"Flags of {program}:"]
+    parts = [as_typed(documentation.strip()), "", f"Flags of {program}:"]
     for name in flag_values:
         flag = flag_values[name]
         if name == flag.name:  # neither its one-letter nor its former name
@@ -278,6 +357,13 @@ def _flag_head(flag: flags.Flag) -> str:
         return f"  --{flag.name}={kind}"
     default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
     return f"  --{flag.name}={kind} (default: {default})"
+
+
+def as_typed(text: str) -> str:
+    """Text with the names of console scripts, `elmo-train`, where that is how it was called."""
+    if not os.path.basename(sys.argv[0]).startswith("elmo-"):
+        return text
+    return _MODULE.sub(lambda module: _program_name(module[1]), text)
 
 
 def _program_name(module: str) -> str:

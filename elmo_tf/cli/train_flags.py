@@ -7,7 +7,13 @@ from absl import flags
 
 from elmo_tf.cli import command_line
 from elmo_tf.config import inputs, model
-from elmo_tf.config.training import OPTIMIZERS, PRECISIONS, SCHEDULES, TrainingConfig
+from elmo_tf.config.training import (
+    DECAYING_SCHEDULES,
+    OPTIMIZERS,
+    PRECISIONS,
+    SCHEDULES,
+    TrainingConfig,
+)
 from elmo_tf.errors import InputError, UsageError
 
 DEFAULT_SIZE = "original"
@@ -161,12 +167,34 @@ def settings(options: flags.FlagValues) -> dict[str, Any]:
     try:
         TrainingConfig(**chosen)
     except InputError as error:
-        raise UsageError(f"--{error}") from error
+        raise UsageError(str(error), *error.arguments) from error
     if "initial_accumulator" in chosen and chosen.get("optimizer", "adagrad") != "adagrad":
         raise UsageError(
             f"--initial_accumulator: --optimizer={chosen['optimizer']} has none, only adagrad"
         )
     return chosen
+
+
+def check_effects(options: flags.FlagValues, is_new: bool) -> None:
+    """Refuses flags that others leave without any effect.
+
+    Args:
+      options: the command's flags.
+      is_new: whether a run is begun; one that is resumed has settings of its own.
+
+    Raises:
+      UsageError: names both flags.
+    """
+    schedule = options["learning_rate_schedule"]
+    is_known = is_new or schedule.present
+    if options["decay_steps"].present and is_known and schedule.value not in DECAYING_SCHEDULES:
+        raise UsageError(
+            f"--decay_steps: --learning_rate_schedule={schedule.value} has no end, only "
+            f"{' and '.join(sorted(DECAYING_SCHEDULES))} have"
+        )
+    for name in ("patience", "steps_per_evaluation"):
+        if options[name].value and not options.heldout_files:
+            raise UsageError(f"--{name}={options[name].value} needs --heldout_files")
 
 
 def model_config(options: flags.FlagValues) -> model.ElmoConfig | None:

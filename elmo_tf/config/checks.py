@@ -21,10 +21,16 @@ _REQUIRED = object()
 
 def refusal(name: str, allowed: str, value: Any) -> InputError:
     """The error to raise for a value that is not allowed: always one line, never a long one."""
-    shown = repr(value)
-    if len(shown) > _SHOWN_CHARACTERS:
-        shown = shown[: _SHOWN_CHARACTERS - 3] + "..."
-    return InputError(f"{name} must be {allowed}, got {shown}")
+    return InputError(f"{name} must be {allowed}, got {shown(value)}", name)
+
+
+def shown(value: Any) -> str:
+    """A value as errors show it, cut off where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        text = "an integer of thousands of digits"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
 
 def integer(minimum: int, maximum: int | None = None) -> Check:
@@ -88,7 +94,7 @@ def optional(check: Check) -> Check:
         try:
             return check(value, name)
         except InputError as error:
-            raise InputError(f"{error} (null for none)") from None
+            raise InputError(f"{error} (null for none)", *error.arguments) from None
 
     return check_unless_none
 

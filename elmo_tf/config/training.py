@@ -35,6 +35,8 @@ SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
 
 
+_MOST_TOKENS = 2**31 - 1  # of a step, in each direction: tensors are indexed by 32 bits
+
 # Keys of `training.json` that earlier releases wrote, with their names of today.
 _FORMER_NAMES = {"restart_share": "state_reset_rate"}
 
@@ -124,7 +126,17 @@ class TrainingConfig:
         if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
             raise InputError(
                 f"decay_steps must be an integer > {self.warmup_steps} (warmup_steps), got "
-                f"{self.decay_steps}"
+                f"{self.decay_steps}",
+                "decay_steps",
+                "warmup_steps",
+            )
+        if self.num_streams * self.unroll_steps > _MOST_TOKENS:
+            raise InputError(
+                f"batch_size * accumulation_steps * unroll_steps must be an integer <= "
+                f"{_MOST_TOKENS:,}, got {checks.shown(self.num_streams * self.unroll_steps)}",
+                "batch_size",
+                "accumulation_steps",
+                "unroll_steps",
             )
 
     @property

@@ -1,6 +1,7 @@
 """`ElmoEncoder`: text, tokens or character ids to ELMo vectors, every layer by name."""
 
 import functools
+import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -17,8 +18,10 @@ from elmo_tf.model.inputs.arguments import as_tensor
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.model.traced_functions import TracedFunctions
-from elmo_tf.text.tokens import split_and_pad
+from elmo_tf.text.tokens import Tokenizer, make_tokenizer, split_and_pad
 from elmo_tf.text.vocabulary import Vocabulary
+
+_logger = logging.getLogger(__name__)
 
 Outputs = dict[str, tf.Tensor]
 State = BiLmState | None
@@ -46,6 +49,11 @@ class ElmoEncoder(keras.layers.Layer):
       vocabulary: the words of a model with word input, or a list of them. Other models need none,
         and leave it aside.
       without_initialization: whether weights start as zeros; for weights read from a file.
+
+      tokenizer: name of the tokenizer of the training's text, see `elmo_tf.text.tokens`; None if it
+        is not known. The call does not apply it, since a graph holds no such op; a raw text given
+        to a model whose tokenizer is not "whitespace" is warned of once.
+      normalize: name of the Unicode normalization of that text, or None.
 
     Attributes:
       token_input: how tokens are read; see `elmo_tf.model.inputs.token_input`.
@@ -90,9 +98,13 @@ class ElmoEncoder(keras.layers.Layer):
         seed: int | None = None,
         vocabulary: Vocabulary | Sequence[str | bytes] | None = None,
         without_initialization: bool = False,
+        tokenizer: str | None = None,
+        normalize: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.tokenizer, self.normalize = tokenizer, normalize
+        self._has_warned = False
         self.config = config if isinstance(config, ElmoConfig) else ElmoConfig.from_options(config)
         self.dropout = dropout
         self.seed = seed
@@ -201,10 +213,38 @@ class ElmoEncoder(keras.layers.Layer):
             f"{self.token_input.ids_shape}; got {inputs.dtype.name} of shape {inputs.shape}"
         )
 
+    @property
+    def _text_settings(self) -> dict[str, str | None]:
+        return {"tokenizer": self.tokenizer, "normalize": self.normalize}
+
+    def make_tokenizer(self) -> Tokenizer:
+        """How text becomes tokens for this model, outside of the graph: its training's way.
+
+        White space and no normalization where that is not known, as in published models.
+        """
+        return make_tokenizer(self.tokenizer or "whitespace", self.normalize or "none")
+
+    def _warn_of_white_space(self) -> None:
+        """Says once that raw text is split in another way than the text of the training was."""
+        tokenizer, normalize = self.tokenizer or "whitespace", self.normalize or "none"
+        if (tokenizer, normalize) != ("whitespace", "none") and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "ElmoEncoder: raw text is split at white space, but the model was trained on text "
+                "of tokenizer=%s, normalize=%s; elmo_tf.embed_sentences applies them, or give "
+                "tokens",
+                tokenizer,
+                normalize,
+            )
+
     def encode_text(
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        """As the call, for raw text: string `[batch]`."""
+        """As the call, for raw text: string `[batch]`.
+
+        The graph splits at ASCII white space, whatever `tokenizer` is; see `embed_sentences`.
+        """
+        self._warn_of_white_space()
         text = as_tensor(text)
         if not tf.inside_function() and not self._fits(text, row_blocks.most_tokens(text)):
             return self.encode_tokens(*split_and_pad(text), initial_state, return_state)
@@ -404,4 +444,5 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
             "vocabulary": self.token_input.word_list(),
+            **{name: value for name, value in self._text_settings.items() if value is not None},
         }

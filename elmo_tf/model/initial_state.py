@@ -56,7 +56,7 @@ def mean_initial_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -
             total += part
         num_sentences += count
     if not num_sentences:
-        raise InputError("--initial_state_files: no sentence in the text")
+        raise InputError("sentences: no sentence with a token", "sentences")
     if not all(np.isfinite(total).all() for total in totals):
         raise InputError("the model's states are not finite; its weights are of no use")
     means = [

@@ -14,18 +14,24 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from elmo_tf.config import checks
 from elmo_tf.config.model import ElmoConfig
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
 from elmo_tf.formats.locate import ModelFiles
 from elmo_tf.model import checkpoint
 from elmo_tf.model.checkpoint import CheckpointReader
 from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.storage import files
+from elmo_tf.text import tokens
 from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 
 # Inside a SavedModel. TensorFlow leaves this directory to whoever makes one.
 EXTRA_DIRECTORY = "assets.extra"
 OPTIONS_FILE = "options.json"
+TEXT_FILE = "text.json"  # how the training's text became tokens
+TRAINING_FILE = "training.json"  # of a training run
 # The dictionary of a SavedModel's checkpoint that holds the state its sentences start from.
 INITIAL_STATE = "initial_state"
 
@@ -84,6 +90,23 @@ def vocabulary_of(model: ModelFiles) -> str | None:
     return path if os.path.isfile(path) else None
 
 
+def read_text_settings(path: str) -> dict[str, str]:
+    """`tokenizer` and `normalize` of a file `text.json`; nothing if there is no such file.
+
+    Raises:
+      InputError: the file is damaged, or names what we don't know.
+    """
+    if not os.path.isfile(path):
+        return {}
+    values = files.read_json(path)
+    allowed = {"tokenizer": tokens.TOKENIZERS, "normalize": tokens.NORMALIZATIONS}
+    return {
+        key: checks.one_of(*names)(values[key], f"{path}: {key}")
+        for key, names in allowed.items()
+        if values.get(key) is not None
+    }
+
+
 def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
     options = os.path.join(found.path, EXTRA_DIRECTORY, OPTIONS_FILE)
     if not os.path.isfile(options):
@@ -91,7 +114,8 @@ def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
             f"{found.path}: is a SavedModel, but not an export of elmo_tf: "
             f"it has no {EXTRA_DIRECTORY}/{OPTIONS_FILE}"
         )
-    encoder = _build(ElmoConfig.from_file(options), found, kwargs)
+    text_settings = read_text_settings(os.path.join(found.path, EXTRA_DIRECTORY, TEXT_FILE))
+    encoder = _build(ElmoConfig.from_file(options), found, {**text_settings, **kwargs})
     reader = CheckpointReader(os.path.join(found.path, _VARIABLES))
     if reader.shapes(INITIAL_STATE):
         _logger.warning(
@@ -102,7 +126,11 @@ def _from_saved_model(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
 
 
 def _from_training(found: ModelFiles, kwargs: dict[str, Any]) -> ElmoEncoder:
-    encoder = _build(ElmoConfig.from_file(found.options), found, kwargs)
+    path = os.path.join(found.path, TRAINING_FILE)
+    training = TrainingConfig.from_dict(files.read_json(path).get("settings", {}), path)
+    text_settings = {"tokenizer": training.tokenizer, "normalize": training.normalize}
+    config = ElmoConfig.from_file(found.options)
+    encoder = _build(config, found, {**text_settings, **kwargs})
 
     def read(reader: CheckpointReader) -> ElmoEncoder:
         return _assign(encoder, reader)

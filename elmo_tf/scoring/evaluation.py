@@ -219,7 +219,7 @@ def _summary(parts: Iterable[tuple[np.ndarray, int]]) -> Evaluation:
         sums += losses.reshape(2, -1).sum(axis=1, dtype=np.float64)
         num_tokens += count
     if not num_tokens:
-        raise InputError("--heldout_files: no sentence to evaluate")
+        raise InputError("sentences: no sentence to evaluate", "sentences")
     if not np.isfinite(sums).all():
         raise InputError("the model's losses are not finite; its weights are of no use")
     forward, backward = (sums / num_tokens).tolist()

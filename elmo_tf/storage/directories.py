@@ -63,7 +63,7 @@ def check_directory_target(
     if not os.path.isdir(target):
         raise InputError(f"{path}: is a file, not a directory to write to")
     if not overwrite:
-        raise InputError(f"{path}: already exists; --overwrite (overwrite=True) replaces it")
+        raise InputError(f"{path}: already exists; overwrite=True replaces it", "overwrite=True")
     if os.listdir(target) and not is_ours(target):
         raise InputError(f"{path}: holds something else than an earlier export; not replaced")
     return target
@@ -126,7 +126,7 @@ def check_archive_target(path: str, overwrite: bool) -> None:
     """Raises an `InputError` if an archive can't, or must not, be written to `path`."""
     files.check_target(path)
     if os.path.exists(path) and not overwrite:
-        raise InputError(f"{path}: already exists; --overwrite (overwrite=True) replaces it")
+        raise InputError(f"{path}: already exists; overwrite=True replaces it", "overwrite=True")
 
 
 def write_archive(path: str, directory: str) -> None:

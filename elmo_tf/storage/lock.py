@@ -29,7 +29,7 @@ def run_lock(directory: str) -> Iterator[None]:
     try:
         os.makedirs(directory, exist_ok=True)
     except FileExistsError as error:
-        raise InputError(f"--model_dir: {directory} is not a directory") from error
+        raise InputError(f"{directory}: is not a directory") from error
     path = os.path.join(directory, LOCK)
     with open(path, "a+", encoding="utf-8") as file:
         try:
@@ -38,8 +38,7 @@ def run_lock(directory: str) -> Iterator[None]:
         except BlockingIOError as error:
             file.seek(0)
             raise InputError(
-                f"--model_dir: {directory} is in use: {file.read().strip() or 'another process'} "
-                "trains in it"
+                f"{directory}: is in use: {file.read().strip() or 'another process'} trains in it"
             ) from error
         except OSError:
             pass

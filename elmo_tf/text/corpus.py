@@ -173,16 +173,31 @@ def sentence_windows(
         yield Window(list(places), token_index, targets, np.array(lengths, np.int32))
 
 
-def count_corpus(files: Sequence[str], tokenizer: Tokenizer) -> tuple[int, int]:
-    """Counts (sentences, tokens) in one pass over the files.
+class CorpusCounts(NamedTuple):
+    """What a corpus holds.
 
-    Tokens are the targets of one direction: the words, and one boundary for each sentence.
+    Attributes:
+      num_sentences: lines with at least one token.
+      num_tokens: the targets of one direction: the words, and one boundary for each sentence.
+      num_known: of the words, those that the vocabulary has, and not as `<UNK>`.
     """
-    num_sentences = num_tokens = 0
+
+    num_sentences: int
+    num_tokens: int
+    num_known: int
+
+
+def count_corpus(
+    files: Sequence[str], tokenizer: Tokenizer, vocabulary: Vocabulary | None = None
+) -> CorpusCounts:
+    """Counts in one pass over the files; without a vocabulary no word is known."""
+    num_sentences = num_tokens = num_known = 0
     for sentence in SentenceReader(files, tokenizer, passes=1):
         num_sentences += 1
         num_tokens += len(sentence) + 1
-    return num_sentences, num_tokens
+        if vocabulary is not None:
+            num_known += vocabulary.count_known(sentence)
+    return CorpusCounts(num_sentences, num_tokens, num_known)
 
 
 class _Row:

@@ -43,7 +43,12 @@ def expand_globs(patterns: str, flag: str) -> list[str]:
         files.update(matches)
     if not files:
         raise InputError(f"{flag}: no file given")
-    return sorted(files)
+    # A file that is named in two ways, as "a.txt" and "./a.txt" or by a link, counts once.
+    distinct: dict[tuple[int, int], str] = {}
+    for path in sorted(files, key=lambda path: (os.path.normpath(path), path)):
+        status = os.stat(path)
+        distinct.setdefault((status.st_dev, status.st_ino), path)
+    return list(distinct.values())
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:

@@ -78,6 +78,10 @@ class Vocabulary:
         """The word's id; that of `<UNK>` if it is not there."""
         return self._ids.get(word, self.unknown_id)
 
+    def count_known(self, words: Sequence[bytes]) -> int:
+        """How many of the words are there, and not as `<UNK>`; repeated ones count each time."""
+        return sum(map(self._ids.__contains__, words)) - words.count(UNKNOWN_TOKEN)
+
     def ids(self, words: Sequence[bytes]) -> np.ndarray:
         """`int32 [len(words)]`, as `id_of` gives them."""
         get, unknown = self._ids.get, self.unknown_id

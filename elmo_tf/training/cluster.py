@@ -84,4 +84,6 @@ def _entry(values: Any, key: str, kind: type, place: str = "") -> Any:
 
 
 def _mistake(what: str) -> UsageError:
-    return UsageError(f"--distribution=multi_worker: the environment variable {VARIABLE} {what}")
+    return UsageError(
+        f"distribution=multi_worker: the environment variable {VARIABLE} {what}", "distribution"
+    )

@@ -164,8 +164,8 @@ class Replicas(Distribution):
         found = self._of_each_process([zlib.crc32(repr(values).encode())])
         if (found != found[0]).any():
             raise InputError(
-                "the processes do not agree on the run; all of them need the same flags and the "
-                "same --model_dir, as on a shared file system"
+                "the processes do not agree on the run; all of them need the same settings and "
+                "the same directory, as on a shared file system"
             )
 
     @contextlib.contextmanager
@@ -186,13 +186,16 @@ class Replicas(Distribution):
     def check_settings(self, training: TrainingConfig) -> None:
         if training.batch_size % self.num_replicas:
             raise UsageError(
-                f"--batch_size: {training.batch_size} can't be split evenly over "
-                f"{self.num_replicas} replicas"
+                f"batch_size: {training.batch_size} can't be split evenly over "
+                f"{self.num_replicas} replicas",
+                "batch_size",
             )
         # An update that may be left out can't be made by several replicas together.
         if training.mixed_precision == "float16":
             raise UsageError(
-                "--mixed_precision: float16 goes with --distribution=none only; bfloat16 with all"
+                "mixed_precision: float16 goes with distribution=none only; bfloat16 with all",
+                "mixed_precision",
+                "distribution",
             )
 
     @contextlib.contextmanager
@@ -240,8 +243,9 @@ def open_distribution(name: str) -> Distribution:
             strategy = tf.distribute.MultiWorkerMirroredStrategy()
         except tf.errors.OpError as error:
             raise InputError(
-                f"--distribution=multi_worker: "
-                f"{cluster.addresses[cluster.process_index]}: {error.message}"
+                f"distribution=multi_worker: "
+                f"{cluster.addresses[cluster.process_index]}: {error.message}",
+                "distribution",
             ) from error
         distribution = Replicas(strategy, len(cluster.addresses), cluster.process_index == 0)
     return distribution if distribution.num_replicas > 1 else OneDevice()

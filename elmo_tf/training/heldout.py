@@ -21,15 +21,14 @@ HELDOUT, BEST = "heldout.json", "best"
 _BATCH_SIZE = 64  # decides speed and memory, not the figure
 
 
-def check_text(text_files: list[str]) -> None:
+def check_text(heldout_files: list[str]) -> None:
     """Reads held-out text through once, so that a mistake in it comes out before any training.
 
     Raises:
       InputError: there is no sentence in it, or a file is not UTF-8.
     """
-    num_sentences, _ = count_corpus(text_files, make_tokenizer())
-    if not num_sentences:
-        raise InputError("--heldout_files: no sentence to evaluate")
+    if not count_corpus(heldout_files, make_tokenizer()).num_sentences:
+        raise InputError("heldout_files: no sentence to evaluate", "heldout_files")
 
 
 class HeldOut:
@@ -80,7 +79,7 @@ class HeldOut:
         """Why it ends then, in words."""
         return (
             f"held-out perplexity was at its best at step {self.best['step']:,}, "
-            f"{self.num_worse(step)} evaluations ago (--patience={self._run.training.patience})"
+            f"{self.num_worse(step)} evaluations ago (patience={self._run.training.patience})"
         )
 
     def num_worse(self, step: int) -> int:

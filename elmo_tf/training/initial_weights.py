@@ -43,7 +43,8 @@ class InitialWeights(NamedTuple):
         if self.config.input.needs_vocabulary and self.vocabulary.words != vocabulary.words:
             raise InputError(
                 f"{self.source}: reads words by its own vocabulary of {len(self.vocabulary):,}, "
-                "which --vocab_file has to be"
+                "which vocabulary_file has to be",
+                "vocabulary_file",
             )
 
     def assign(self, model: ElmoLanguageModel, vocabulary: Vocabulary) -> bool:

@@ -21,8 +21,9 @@ def with_decay_steps(config: TrainingConfig, num_steps: int) -> TrainingConfig:
         return config
     if num_steps <= config.warmup_steps:
         raise InputError(
-            f"--warmup_steps must be below the steps of the run ({num_steps:,}) for the schedule "
-            f"{config.learning_rate_schedule}, got {config.warmup_steps:,}"
+            f"warmup_steps must be below the steps of the run ({num_steps:,}) for the schedule "
+            f"{config.learning_rate_schedule}, got {config.warmup_steps:,}",
+            "warmup_steps",
         )
     return dataclasses.replace(config, decay_steps=num_steps)
 

@@ -109,6 +109,7 @@ class Trainer:
         distribution.require_same(run.training, run.text, heldout is None, evaluated, position.step)
         self._stream.restore(position.stream)
         self._position = position._replace(state=distribution.split_state(position.state))
+        self._first_step = position.step  # of this process, whose call builds the graph
         self._learning_rate: float | None = None  # of the last step; none yet
         self._save_time = time.monotonic()
 
@@ -197,8 +198,12 @@ class Trainer:
             self.step,
         )
         self._evaluate_if_due(signals, progress, scalars)  # it may have been interrupted
+        is_first = True
         while not self.is_complete and not self._is_stopped(signals):
-            result = self._advance(data)
+            if is_first:
+                progress.say("building the graph of a step, which may take a minute")
+                is_first = False
+            result = self._advance(data, signals)
             progress.step(self.step, result)
             speed = {
                 "tokens per second": progress.tokens_per_second,
@@ -225,7 +230,7 @@ class Trainer:
     def _is_stopped(self, signals: StopSignals) -> bool:
         return self._distribution.any_process(signals.received is not None)
 
-    def _advance(self, data: TrainingData) -> StepResult:
+    def _advance(self, data: TrainingData, signals: StopSignals) -> StepResult:
         try:
             batch = next(data)
         except InputError:
@@ -233,6 +238,8 @@ class Trainer:
                 self._save()  # what was done is sound
             raise
         self._set_learning_rate()
+        # Once the graph is there the weights change at any moment.
+        signals.has_unsaved_work = self.step != self._first_step
         result, state = self._step(batch, self._position.state)
         step = self.step + 1
         if not all(map(math.isfinite, result)):
@@ -242,7 +249,9 @@ class Trainer:
                 f"step {step:,}: loss or gradient is not finite (forward loss "
                 f"{result.forward_loss}, backward loss {result.backward_loss}, gradient norm "
                 f"{result.gradient_norm}); training stopped, {self._run.directory} {kept}; "
-                "a lower --learning_rate or --clip_norm may help"
+                "a lower learning_rate or clip_norm may help",
+                "learning_rate",
+                "clip_norm",
             )
         self._position = Position(step, state, data.position)
         return result

@@ -72,8 +72,8 @@ class Run(NamedTuple):
       training: all settings.
       vocabulary: the words it predicts.
       text_files: the shards of the corpus.
-      text: `num_sentences` and `num_tokens` of the corpus (of one direction, with one boundary a
-        sentence), counted once, and what identifies its files: a `TextIdentity` as a dict.
+      text: `CorpusCounts` as a dict, counted once, and what identifies its files: a
+        `TextIdentity` as a dict.
       initial_weights: as in `Request`.
     """
 
@@ -89,6 +89,13 @@ class Run(NamedTuple):
     def tokens_per_step(self) -> int:
         """Tokens of one step, each of which is predicted once in each direction."""
         return self.training.num_streams * self.training.unroll_steps
+
+    @property
+    def coverage(self) -> float | None:
+        """Fraction of the text's words that the vocabulary has; None for runs of old releases."""
+        num_known = self.text.get("num_known")
+        num_words = self.text["num_tokens"] - self.text["num_sentences"]
+        return None if num_known is None else num_known / max(num_words, 1)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,14 +137,10 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
     config = config.with_vocabulary_size(len(vocabulary))
     tokenizer = make_tokenizer(training.tokenizer, training.normalize)
     identity = TextIdentity.of(request.text_files)
-    num_sentences, num_tokens = count_corpus(request.text_files, tokenizer)
-    if not num_sentences:
+    counts = count_corpus(request.text_files, tokenizer, vocabulary)
+    if not counts.num_sentences:
         raise InputError(f"no sentence in {', '.join(request.text_files[:3])}")
-    text = {
-        "num_sentences": num_sentences,
-        "num_tokens": num_tokens,
-        **identity._asdict(),
-    }
+    text = {**counts._asdict(), **identity._asdict()}
     run = Run(
         request.directory,
         config,
@@ -166,25 +169,34 @@ def resume_run(request: Request) -> Run:
     """
     config, training, stored = read_description(request.directory)
     vocabulary = Vocabulary.from_file(os.path.join(request.directory, VOCABULARY))
-    changes = [
-        f"--{name} (was {getattr(training, name)}, is {value})"
+    changed = [
+        name
         for name, value in request.settings.items()
         if name not in CHANGEABLE and value != getattr(training, name)
     ]
+    changes = [
+        f"{name} (was {getattr(training, name)}, is {request.settings[name]})" for name in changed
+    ]
     if request.config is not None and not request.config.fits(config):
-        changes.append(f"--size or --options_file (not that of {OPTIONS})")
+        changed.append("config")
+        changes.append(f"config (not that of {OPTIONS})")
     if Vocabulary.from_file(request.vocabulary_file).words != vocabulary.words:
-        changes.append(f"--vocab_file (not the words of {VOCABULARY})")
+        changed.append("vocabulary_file")
+        changes.append(f"vocabulary_file (not the words of {VOCABULARY})")
     text = _same_text(stored["text"], request.text_files)
     if text is None:
-        changes.append("--train_files (other files, or other text in them)")
+        changed.append("text_files")
+        changes.append("text_files (other files, or other text in them)")
     if request.initial_weights not in (None, stored["initial_weights"]):
         was = stored["initial_weights"] or "none"
-        changes.append(f"--initial_weights (was {was}, is {request.initial_weights})")
+        changed.append("initial_weights")
+        changes.append(f"initial_weights (was {was}, is {request.initial_weights})")
     if changes:
         raise UsageError(
-            f"{request.directory} holds another run: {', '.join(changes)}; give it the flags it "
-            "was begun with, or begin a new run in another --model_dir"
+            f"{request.directory} holds another run: {', '.join(changes)}; use the values it was "
+            "begun with, or begin a new run in another directory",
+            *changed,
+            "directory",
         )
     training = TrainingConfig.from_dict({**training.to_dict(), **request.settings}, "settings")
     run = Run(
@@ -241,11 +253,11 @@ def _require_free(directory: str) -> None:
     """A run may begin in a directory that holds nothing that looks like a model."""
     if not os.path.isdir(directory):
         if os.path.exists(directory):
-            raise InputError(f"--model_dir: {directory} is not a directory")
+            raise InputError(f"{directory}: is not a directory")
         return
     for name in sorted(os.listdir(directory)):
         if name in ("saved_model.pb", "checkpoint") or name.endswith((".hdf5", ".index")):
             raise InputError(
-                f"--model_dir: {directory} holds {name} but no {TRAINING}, so it is not the "
+                f"{directory}: holds {name} but no {TRAINING}, so it is not the "
                 "directory of a run; choose another"
             )

@@ -19,9 +19,10 @@ from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS
 from elmo_tf.text.chunks import ChunkedText, Line
 from elmo_tf.text.tokens import make_tokenizer
+from elmo_tf.vectors.choices import DTYPES
 from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
-from elmo_tf.vectors.vector_file import DTYPES, Progress, VectorFile
+from elmo_tf.vectors.vector_file import Progress, VectorFile
 
 # A chunk is full at so many bytes of text for each token of a batch: a dozen batches of English.
 _CHUNK_BYTES_PER_TOKEN = 64
@@ -116,7 +117,8 @@ def embed_file(
             is_indexed = run(chunk_bytes, commit_seconds)
         except KeyboardInterrupt:
             done = file.progress.num_lines
-            hint = f"interrupted; the same command continues after line {done:,}" if done else ""
+            where = f"continues after line {done:,}" if done else "begins at the first line"
+            hint = f"interrupted; the same command {where}"
             raise KeyboardInterrupt(hint) from None
         done = file.progress
     return Summary(
@@ -138,7 +140,8 @@ def _pass_over_done(text: ChunkedText, file: VectorFile, overwrite: bool) -> Non
     if not (overwrite and os.path.isfile(text.path)):
         raise InputError(
             f"{text.path}: its first {done.num_lines:,} lines are not those of the unfinished run "
-            f"in {file.partial}; continue with the same text, or start anew with --overwrite"
+            f"in {file.partial}; continue with the same text, or start anew with overwrite=True",
+            "overwrite=True",
         )
     file.restart()
     text.rewind()

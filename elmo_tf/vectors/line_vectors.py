@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.checkpoint import named_variables
 from elmo_tf.model.encoder import ElmoEncoder
@@ -105,7 +104,7 @@ def fingerprint(encoder: ElmoEncoder) -> str:
 
 def embed_sentences(
     encoder: ElmoEncoder,
-    sentences: Iterable[Sequence[str | bytes]],
+    sentences: Iterable[str | bytes | Sequence[str | bytes]],
     layers: str = "elmo",
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
 ) -> list[np.ndarray]:
@@ -116,7 +115,8 @@ def embed_sentences(
 
     Args:
       encoder: the model.
-      sentences: lists of tokens.
+      sentences: lists of tokens; or raw strings, which become tokens by the model's own tokenizer
+        and normalization, or at white space where the model does not know any.
       layers: which vectors, see `SentenceVectors`.
       batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
 
@@ -124,21 +124,30 @@ def embed_sentences(
       For each sentence, in the order given, a float32 array as `SentenceVectors` says.
 
     Raises:
-      InputError: `layers` or `batch_tokens` is not allowed, or a sentence is a string.
+      InputError: `layers` or `batch_tokens` is not allowed; or the tokenizer needs
+        `tensorflow_text`, which is not installed.
 
     Example:
       >>> vectors = embed_sentences(encoder, [["The", "cat", "sat"], ["Hello"]])
       >>> vectors[0].shape                                        # (3, 2 * projection_dim)
     """
     compute = SentenceVectors(encoder, layers)
-    lines = [Line(n, b"", _as_bytes(sentence)) for n, sentence in enumerate(sentences)]
+    lines = [Line(n, b"", tokens) for n, tokens in enumerate(_tokenized(encoder, sentences))]
     results: dict[int, np.ndarray] = {}
     for batch, vectors in PureLines(compute, batch_tokens)(lines):
         results.update(zip((line.number for line in batch), vectors, strict=True))
     return [results[line.number] for line in lines]
 
 
-def _as_bytes(sentence: Sequence[str | bytes]) -> list[bytes]:
-    if isinstance(sentence, (str, bytes)):
-        raise checks.refusal("each sentence", "a list of tokens", sentence)
-    return [characters.token_bytes(token) for token in sentence]
+def _tokenized(
+    encoder: ElmoEncoder, sentences: Iterable[str | bytes | Sequence[str | bytes]]
+) -> list[list[bytes]]:
+    """Raw strings through the model's tokenizer, all at once; tokens as they are."""
+    sentences = list(sentences)
+    is_raw = [isinstance(sentence, (str, bytes)) for sentence in sentences]
+    raw = [characters.token_bytes(sentences[n]) for n, raw in enumerate(is_raw) if raw]
+    split = iter(encoder.make_tokenizer()(raw) if raw else [])
+    return [
+        next(split) if raw else [characters.token_bytes(token) for token in sentence]
+        for sentence, raw in zip(sentences, is_raw, strict=True)
+    ]

@@ -10,7 +10,7 @@ from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text import characters
-from elmo_tf.vectors.vector_file import LAYERS
+from elmo_tf.vectors.choices import LAYERS
 from elmo_tf.vectors.word_vectors import WordVectors
 
 _BEGIN, _END = characters.BEGIN_TOKEN, characters.END_TOKEN

@@ -28,9 +28,6 @@ from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 from elmo_tf.storage.journaled_file import JournaledFile
 
-# What a dataset may hold; see `SentenceVectors`. Here, where no import of TensorFlow is needed.
-LAYERS = ("all", "elmo", "top", "average", "word")
-DTYPES = ("float32", "float16")
 SENTENCE_TO_INDEX = "sentence_to_index"
 
 # HDF5 1.8 and later read it. Its groups are trees in which a new name changes a few pages only,
@@ -183,7 +180,8 @@ class VectorFile:
         )
         raise InputError(
             f"{self.partial}: an unfinished run with {was}, and now it is {now}; continue it as it "
-            "was begun, or start anew with --overwrite"
+            "was begun, or start anew with overwrite=True",
+            "overwrite=True",
         )
 
     def _open(self) -> None:
@@ -230,5 +228,5 @@ def check_output(output_file: str, overwrite: bool) -> str:
     """
     target = files.check_target(output_file)
     if os.path.exists(target) and not overwrite:
-        raise InputError(f"{output_file}: exists; --overwrite replaces it")
+        raise InputError(f"{output_file}: exists; overwrite=True replaces it", "overwrite=True")
     return target

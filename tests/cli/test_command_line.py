@@ -10,6 +10,7 @@ from absl import flags
 
 import elmo_tf
 from elmo_tf.cli import command_line
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError, UsageError
 from tests.conftest import PROJECT_DIR
 
@@ -146,6 +147,51 @@ def test_failures_are_one_line(capsys, error, status, message):
         message = "can't open (file signature not found)"
     assert call(REQUIRED, raising(error)) == status
     assert capsys.readouterr() == ("", f"{PROGRAM}: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (InputError("count must be 1, got count", "count"), "--count must be 1, got count"),
+        (
+            InputError("a/rate: rate (fast) or rate", "rate", "fast"),
+            "a/rate: --rate (--fast) or rate",
+        ),
+        (InputError("x exists; fast=True helps", "fast=True"), "x exists; --fast helps"),
+        (InputError("texts: none; depth is 2", "texts", "depth"), "--input_file: none; depth is 2"),
+        (InputError("count must be 1"), "count must be 1"),  # of a file, not of the call
+    ],
+)
+def test_arguments_of_the_library_are_shown_as_flags(error, message):
+    assert command_line.in_flags(error, FLAGS, {"texts": "--input_file"}) == message
+
+
+def test_an_error_of_the_library_names_the_flag(capsys):
+    error = checks.refusal("count", "an integer >= 1", 0)
+    assert call(REQUIRED, raising(error)) == 1
+    assert capsys.readouterr().err == f"{PROGRAM}: --count must be an integer >= 1, got 0\n"
+
+
+def test_out_of_memory_says_what_was_asked_for(capsys):
+    values = flags.FlagValues()
+    flags.DEFINE_integer("batch_size", 7, "Rows.", flag_values=values)
+    flags.DEFINE_integer("unroll_steps", 3, "Steps.", flag_values=values)
+    kind = type("ResourceExhaustedError", (Exception,), {})
+    for error in (MemoryError(), kind("OOM when allocating tensor with shape[7,9]")):
+        assert command_line.run(values, raising(error), [], "", needs_tensorflow=False) == 1
+        message = "out of memory with --batch_size=7, --unroll_steps=3"
+        assert capsys.readouterr().err == f"{PROGRAM}: {message}\n"
+    with pytest.raises(kind):  # a full disk
+        command_line.run(values, raising(kind("No space left")), [], "", needs_tensorflow=False)
+
+
+def test_help_names_what_was_typed(capsys, monkeypatch):
+    documentation = "    python -m elmo_tf.embed --x\n    python -m export.export_elmo --y"
+    call(["--help"], documentation=documentation)
+    assert capsys.readouterr().out.startswith("python -m elmo_tf.embed --x\n    python -m export.")
+    monkeypatch.setattr(sys, "argv", ["bin/elmo-embed"])
+    call(["--help"], documentation=documentation)
+    assert capsys.readouterr().out.startswith("elmo-embed --x\n    elmo-export --y\n")
 
 
 def test_faults_of_ours_keep_their_traceback():

@@ -97,9 +97,7 @@ def test_what_exists_is_refused_and_replaced_only_if_asked_for(exported, tmp_pat
         (path / name).write_text("the former")
     status, _, err = run(capsys, model=exported, output_dir=path)
     assert status == 1
-    assert err == (
-        f"elmo-export-weights: {path}: already exists; --overwrite (overwrite=True) replaces it\n"
-    )
+    assert err == (f"elmo-export-weights: {path}: already exists; --overwrite replaces it\n")
     assert (path / "weights.hdf5").read_text() == "the former"
     assert run(capsys, model=exported, output_dir=path, overwrite=True)[0] == 0
     assert h5py.is_hdf5(path / "weights.hdf5")

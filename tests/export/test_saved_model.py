@@ -375,7 +375,7 @@ def former(exported, tmp_path):
 
 
 def test_existing_export_is_refused(former, encoder):
-    with pytest.raises(InputError, match="exported: already exists; --overwrite"):
+    with pytest.raises(InputError, match="exported: already exists; overwrite=True"):
         saved_model.export(encoder, former)
     assert (former / "stray").exists()
 

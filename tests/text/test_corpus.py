@@ -139,7 +139,7 @@ def test_with_incomplete_windows_each_token_is_in_exactly_one(
             unread.remove(sentence)
             row = row[len(sentence) :]
     assert not unread
-    num_tokens = corpus.count_corpus([text_file], split)[1]
+    num_tokens = corpus.count_corpus([text_file], split).num_tokens
     assert sum(window.lengths.sum() for window in windows) == num_tokens
 
 
@@ -265,8 +265,8 @@ def test_wrong_sizes_are_named(text_file, vocabulary, batch_size, unroll_steps, 
 def test_count(text_file, tmp_path):
     blank = tmp_path / "blank.txt"
     blank.write_bytes(b"\n \n")
-    assert corpus.count_corpus([text_file, str(blank)], split) == (6, 29 + 6)
-    assert corpus.count_corpus([str(blank)], split) == (0, 0)
+    assert corpus.count_corpus([text_file, str(blank)], split) == (6, 29 + 6, 0)
+    assert corpus.count_corpus([str(blank)], split) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 100])

@@ -98,6 +98,10 @@ def test_globs(in_folder, monkeypatch):
     assert expand_globs("s*/**/a.txt", "--files") == [os.path.join("sub", "deep", "a.txt")]
     assert expand_globs("~/deep/*", "--files") == [str(in_folder / "sub" / "deep" / "a.txt")]
     assert expand_globs("*", "--files") == ["a.txt", "b.txt", "c[1].txt", "d,e.txt"]
+    os.symlink("b.txt", "link.txt")
+    os.link("b.txt", "z.txt")
+    names = f"./a.txt,a.txt,link.txt,b.txt,z.txt,{os.path.abspath('a.txt')}"
+    assert [os.path.basename(path) for path in expand_globs(names, "--files")] == ["a.txt", "b.txt"]
 
 
 @pytest.mark.parametrize(

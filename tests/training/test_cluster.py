@@ -46,6 +46,6 @@ def test_a_chief_comes_first(job, index, place):
     ],
 )
 def test_mistakes_are_named(variables, message):
-    start = "--distribution=multi_worker: the environment variable TF_CONFIG "
+    start = "distribution=multi_worker: the environment variable TF_CONFIG "
     with pytest.raises(UsageError, match=f"^{start}{message}$"):
         read_cluster(variables)

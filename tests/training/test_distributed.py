@@ -235,8 +235,8 @@ def test_the_death_of_one_process_ends_the_other(folder, project_dir, dies):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 3}, "--batch_size: 3 can't be split evenly over 2 replicas"),
-        ({"mixed_precision": "float16"}, "--mixed_precision: float16 goes with .*none only; .*"),
+        ({"batch_size": 3}, "batch_size: 3 can't be split evenly over 2 replicas"),
+        ({"mixed_precision": "float16"}, "mixed_precision: float16 goes with .*none only; .*"),
     ],
 )
 def test_what_can_not_be_shared_out(settings, message):

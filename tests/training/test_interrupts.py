@@ -1,4 +1,4 @@
-"""The first signal is noted, the second one acts as it would have."""
+"""A signal is noted and answered; a later one acts as it would have."""
 
 import os
 import signal
@@ -25,12 +25,27 @@ def test_the_first_signal_is_noted(number):
     assert signal.getsignal(number) == before
 
 
-def test_the_second_signal_acts():
+def test_the_second_signal_acts_where_nothing_is_lost(capfd):
     with StopSignals() as signals:
         send(signal.SIGINT)
+        assert capfd.readouterr().err == "SIGINT: finishing the step at hand, then saving\n"
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
         assert signals.received == "SIGINT"
+
+
+def test_otherwise_the_third_does(capfd):
+    with StopSignals() as signals:
+        signals.has_unsaved_work = True
+        send(signal.SIGTERM)
+        send(signal.SIGINT)
+        _, second = capfd.readouterr().err.splitlines()
+        assert second == (
+            "SIGINT: still finishing the step; a third signal loses what is not saved"
+        )
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGINT)
+        assert signals.received == "SIGTERM"
 
 
 def test_handlers_are_put_back_without_a_signal_too():

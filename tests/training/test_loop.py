@@ -286,7 +286,7 @@ def test_patience_ends_a_run_that_is_complete_then(folder, monkeypatch, capsys):
     assert (len(losses), len(left)) == (12, 3)
     ending = (
         "the run is complete: held-out perplexity was at its best at step 8, 2 evaluations ago "
-        "(--patience=2)"
+        "(patience=2)"
     )
     assert capsys.readouterr().out.splitlines()[-1] == f"step 12: {ending}"
     assert checkpoint.checkpoints_in(folder / "run")[0].endswith("ckpt-12")

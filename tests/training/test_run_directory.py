@@ -74,7 +74,7 @@ def test_the_end_of_a_schedule_is_fixed_when_the_run_is_begun(folder):
     assert tiny.open_run(folder, learning_rate_schedule="linear").training.decay_steps == steps
     longer = tiny.open_run(folder, learning_rate_schedule="linear", num_epochs=7)
     assert (longer.training.decay_steps, longer.num_steps) == (steps, 7 * steps // 2)
-    message = rf"--warmup_steps must be below the steps of the run \({steps}\) .* cosine, got 99"
+    message = rf"warmup_steps must be below the steps of the run \({steps}\) .* cosine, got 99"
     with pytest.raises(InputError, match=message):
         tiny.open_run(folder, "other", learning_rate_schedule="cosine", warmup_steps=99)
     assert not (folder / "other").exists()
@@ -83,14 +83,14 @@ def test_the_end_of_a_schedule_is_fixed_when_the_run_is_begun(folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 4}, r"--batch_size \(was 3, is 4\)"),
-        ({"seed": 1, "dropout": 0.0}, r"--seed \(was 0, is 1\), --dropout \(was 0.1, is 0.0\)"),
-        ({"tokenizer": "unicode_script"}, r"--tokenizer \(was whitespace, is unicode_script\)"),
+        ({"batch_size": 4}, r"batch_size \(was 3, is 4\)"),
+        ({"seed": 1, "dropout": 0.0}, r"seed \(was 0, is 1\), dropout \(was 0.1, is 0.0\)"),
+        ({"tokenizer": "unicode_script"}, r"tokenizer \(was whitespace, is unicode_script\)"),
     ],
 )
 def test_other_settings_are_refused_by_name(folder, settings, message):
     tiny.open_run(folder)
-    with pytest.raises(UsageError, match=f"run holds another run: {message}; give it the flags"):
+    with pytest.raises(UsageError, match=f"run holds another run: {message}; use the values"):
         tiny.open_run(folder, **settings)
 
 
@@ -104,10 +104,10 @@ def test_other_files_are_refused_by_name(folder):
     with pytest.raises(UsageError) as error:
         run_directory.resume_run(other)
     for flag in (
-        "--size or --options_file (not that of options.json)",
-        "--vocab_file (not the words of vocab.txt)",
-        "--train_files (other files, or other text in them)",
-        "--initial_weights (was none, is weights.zip)",
+        "config (not that of options.json)",
+        "vocabulary_file (not the words of vocab.txt)",
+        "text_files (other files, or other text in them)",
+        "initial_weights (was none, is weights.zip)",
     ):
         assert flag in str(error.value)
 
@@ -133,7 +133,7 @@ def test_tokens_are_counted_once(folder, monkeypatch):
 def test_text_of_the_same_size_that_changed_is_refused(folder):
     tiny.open_run(folder)
     change(folder / "b.txt", b"b1", b"b9")
-    with pytest.raises(UsageError, match="--train_files .other files, or other text in them"):
+    with pytest.raises(UsageError, match="text_files .other files, or other text in them"):
         tiny.open_run(folder)
     change(folder / "b.txt", b"b9", b"b1")  # as it was, but for its time
     tiny.open_run(folder)
@@ -174,13 +174,13 @@ def test_a_corpus_may_be_moved(folder):
 def test_a_directory_with_something_else_is_refused(folder, name):
     (folder / "run").mkdir()
     (folder / "run" / name).touch()
-    with pytest.raises(InputError, match=f"--model_dir: .*run holds {name} but no training.json"):
+    with pytest.raises(InputError, match=f".*run: holds {name} but no training.json"):
         tiny.open_run(folder)
 
 
 def test_a_file_in_place_of_the_directory(folder):
     (folder / "run").touch()
-    with pytest.raises(InputError, match="--model_dir: .*run is not a directory"):
+    with pytest.raises(InputError, match=".*run: is not a directory"):
         tiny.open_run(folder)
 
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 import elmo_tf
 from elmo_tf.config.model import ElmoConfig, LstmConfig
-from elmo_tf.errors import InputError
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, embed_sentences, fingerprint
@@ -104,6 +103,7 @@ def test_embed_sentences_keeps_the_order(encoder):
     assert embed_sentences(encoder, []) == []
 
 
-def test_embed_sentences_refuses_a_string(encoder):
-    with pytest.raises(InputError, match="each sentence must be a list of tokens, got 'the cat'"):
-        embed_sentences(encoder, ["the cat"])
+def test_embed_sentences_splits_raw_text_at_white_space_where_no_tokenizer_is_known(encoder):
+    assert encoder.tokenizer is None
+    raw, tokens = embed_sentences(encoder, ["the\tcat, ", ["the", "cat,"]])
+    np.testing.assert_allclose(raw, tokens, atol=1e-6)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
+from elmo_tf.vectors.choices import LAYERS
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
-from elmo_tf.vectors.vector_file import LAYERS
 from tests.vectors.small_encoder import NUM_LAYERS, SENTENCES, P, expected, make_encoder
 
 

@@ -148,7 +148,7 @@ def test_other_settings_are_refused_and_named(tmp_path):
     other = {**SETTINGS, "layers": "top", "model": "xyz"}
     expected = (
         f"{tmp_path}/out.partial: an unfinished run with layers=all, model=abc, and now it is "
-        "layers=top, model=xyz; continue it as it was begun, or start anew with --overwrite"
+        "layers=top, model=xyz; continue it as it was begun, or start anew with overwrite=True"
     )
     with pytest.raises(InputError) as caught:
         VectorFile(str(tmp_path / "out"), other)
@@ -176,7 +176,7 @@ def test_restart(tmp_path):
 
 def test_a_finished_file_is_replaced_only_when_asked(tmp_path):
     (tmp_path / "out").write_bytes(b"old")
-    with pytest.raises(InputError, match=f"{tmp_path}/out: exists; --overwrite replaces it"):
+    with pytest.raises(InputError, match=f"{tmp_path}/out: exists; overwrite=True replaces it"):
         VectorFile(str(tmp_path / "out"), SETTINGS)
     with VectorFile(str(tmp_path / "out"), SETTINGS, overwrite=True) as file:
         write(file, range(3))

@@ -1,8 +1,9 @@
 """The commands that a run ends with, beyond those of the plainest run (see tests/test_train.py)."""
 
 import shlex
+import sys
 
-from elmo_tf.training.next_commands import next_commands
+from elmo_tf.cli.next_commands import next_commands
 from tests.training import tiny
 
 
@@ -12,7 +13,7 @@ def commands(run, *arguments):
     return [shlex.split(line) for line in lines]
 
 
-def test_names_are_quoted_and_free_and_text_is_split_as_in_training(tmp_path, monkeypatch):
+def test_names_are_quoted_and_free(tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.write_files(tmp_path))
     run = tiny.open_run(tmp_path, "a run", tokenizer="unicode_script", normalize="nfc")
     (tmp_path / "exported").mkdir()
@@ -26,11 +27,16 @@ def test_names_are_quoted_and_free_and_text_is_split_as_in_training(tmp_path, mo
         f"--model={best}",
         "--input_file=held out/c.txt",
         "--output_file=vectors-2.hdf5",
-        "--tokenizer=unicode_script",
-        "--normalize=nfc",
     ]
     assert export[3:] == [f"--model={best}", "--output_dir=exported-2"]
     assert logs[-1] == f"--logdir={tmp_path}/a run/logs"
+
+
+def test_console_scripts_are_named_where_one_was_typed(tmp_path, monkeypatch):
+    run = tiny.open_run(tiny.write_files(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/elmo-train"])
+    embed, export, _ = commands(run, None, None)
+    assert (embed[0], export[0]) == ("elmo-embed", "elmo-export")
 
 
 def test_nothing_that_is_done_or_cannot_be_done(tmp_path):

@@ -5,6 +5,7 @@ import itertools
 import os
 import shlex
 
+from elmo_tf.cli import command_line
 from elmo_tf.text import lines
 from elmo_tf.training.heldout import BEST
 from elmo_tf.training.loop import LOGS
@@ -24,14 +25,12 @@ def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -
         model = os.path.join(model, BEST)
         text_file, *_ = lines.expand_globs(heldout_files, "--heldout_files")
         commands.append(_python("elmo_tf.evaluate", model_dir=model, heldout_files=heldout_files))
-    text = {"tokenizer": run.training.tokenizer, "normalize": run.training.normalize}
     commands.append(
         _python(
             "elmo_tf.embed",
             model=model,
             input_file=text_file,
             output_file=_free("vectors", ".hdf5"),
-            **{name: value for name, value in text.items() if value not in ("whitespace", "none")},
         )
     )
     if not export_dir:
@@ -44,7 +43,7 @@ def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -
 
 def _python(module: str, **values: str) -> str:
     flags = (f"--{name}={shlex.quote(value)}" for name, value in values.items())
-    return " ".join([f"python -m {module}", *flags])
+    return " ".join([command_line.as_typed(f"python -m {module}"), *flags])
 
 
 def _free(name: str, ending: str = "") -> str:
