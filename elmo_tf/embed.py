@@ -103,13 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
-    from elmo_tf.model.loading import load_encoder
+    from elmo_tf.model.encoder import ElmoEncoder
     from elmo_tf.vectors import vector_file
     from elmo_tf.vectors.embed_file import embed_file
 
     text = _checked_input(options)
     vector_file.check_output(options.output_file, options.overwrite)
-    encoder = load_encoder(options.model)
+    encoder = ElmoEncoder.from_model(options.model)
     tokenizer, normalize = command_line.text_settings(options, encoder.tokenizer, encoder.normalize)
     with _Display(os.path.getsize(text) if os.path.isfile(text) else None) as display:
         summary = embed_file(

@@ -27,6 +27,7 @@ from absl import flags
 from tqdm import tqdm
 
 from elmo_tf.cli import command_line
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import lines
 
@@ -93,16 +94,15 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
+    from elmo_tf.model.loading import load_language_model
     from elmo_tf.scoring import evaluation
     from elmo_tf.text.corpus import WindowStream
     from elmo_tf.text.sentences import SentenceReader
     from elmo_tf.text.tokens import make_tokenizer
-    from elmo_tf.training.load_run import load_trained_model
 
-    trained = load_trained_model(os.path.expanduser(options.model_dir))
-    training = trained.training
+    trained = load_language_model(os.path.expanduser(options.model_dir))
     tokenizer = make_tokenizer(
-        *command_line.text_settings(options, training.tokenizer, training.normalize)
+        *command_line.text_settings(options, trained.tokenizer, trained.normalize)
     )
     reader = SentenceReader(paths, tokenizer, passes=1)
     start = None
@@ -116,7 +116,7 @@ def _run(options: flags.FlagValues) -> None:
                 reader,
                 trained.vocabulary,
                 options.batch_size,
-                trained.training.unroll_steps,
+                trained.unroll_steps or TrainingConfig().unroll_steps,
                 keep_incomplete=True,
             )
             result = evaluation.evaluate_streams(scorer, stream, bar.update)

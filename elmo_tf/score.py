@@ -77,15 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
+    from elmo_tf.model.loading import load_language_model
     from elmo_tf.scoring import scores as scoring
-    from elmo_tf.training.load_run import load_trained_model
 
     path = _find_input(options.input_file)
     _check_output(options.output_file, path)
-    trained = load_trained_model(os.path.expanduser(options.model_dir))
-    training = trained.training
+    trained = load_language_model(os.path.expanduser(options.model_dir))
     tokenizer = tokens.make_tokenizer(
-        *command_line.text_settings(options, training.tokenizer, training.normalize)
+        *command_line.text_settings(options, trained.tokenizer, trained.normalize)
     )
     ends: deque[int] = deque()
     sentences = tokens.tokenize_lines(_read(path, ends), tokenizer)

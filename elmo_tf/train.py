@@ -173,11 +173,11 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
     _check_export(export_dir)
     model_config = request.config
     if request.initial_weights:
-        weights = initial_weights.read_initial_weights(request.initial_weights)
-        if model_config is not None and not model_config.fits(weights.config):
-            raise UsageError("--size or --options_file: not the shape of --initial_weights")
-        weights.check_words(Vocabulary.from_file(request.vocabulary_file))
-        model_config = weights.config
+        with initial_weights.open_initial_weights(request.initial_weights) as weights:
+            if model_config is not None and not model_config.fits(weights.config):
+                raise UsageError("--size or --options_file: not the shape of --initial_weights")
+            weights.check_words(Vocabulary.from_file(request.vocabulary_file))
+            model_config = weights.config
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
     run = run_directory.begin_run(
         request, model_config or ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
@@ -243,10 +243,9 @@ def _summary(run: "Run", num_steps: int, seconds: float, best: Mapping[str, Any]
 
 
 def _export(run: "Run", path: str | None, takes_best: bool) -> None:
-    from elmo_tf.export import model_card, saved_model
+    from elmo_tf.export import saved_model
     from elmo_tf.formats import locate
-    from elmo_tf.model import loading
-    from elmo_tf.training import run_directory
+    from elmo_tf.model.encoder import ElmoEncoder
     from elmo_tf.training.heldout import BEST
 
     if not path:
@@ -256,12 +255,13 @@ def _export(run: "Run", path: str | None, takes_best: bool) -> None:
         return
     # Read back from the directory: in half precision the model was only trained.
     model = os.path.join(run.directory, BEST) if takes_best else run.directory
-    saved_model.export(
-        loading.load_encoder(model),
-        path,
-        vocabulary_file=os.path.join(run.directory, run_directory.VOCABULARY),
-        provenance=model_card.provenance_of(locate.resolve_model(model)),
-    )
+    with locate.open_model(model) as opened:
+        saved_model.export(
+            ElmoEncoder.from_model(opened),
+            path,
+            vocabulary_file=opened.vocabulary_file,
+            provenance=opened.provenance,
+        )
     print(f"exported {model} to {path}")
 
 

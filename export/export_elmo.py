@@ -20,6 +20,7 @@ from absl import flags
 from elmo_tf.cli import command_line
 from elmo_tf.errors import UsageError
 from elmo_tf.formats import locate
+from elmo_tf.formats.reader import LocatedModel
 from elmo_tf.storage import directories
 from elmo_tf.text import lines
 from elmo_tf.text.sentences import SentenceReader
@@ -103,7 +104,7 @@ def _run(options: flags.FlagValues) -> None:
             "--cache_vocab_file: needs --trainable=mix, since training the character CNN would not "
             "change what is cached"
         )
-    found = locate.resolve_model(options.model)
+    found = locate.find_model(options.model)
     archive = directories.archive_path(options.output_dir)
     directories.check_directory_target(
         options.output_dir, options.overwrite, directories.is_saved_model
@@ -118,26 +119,27 @@ def _run(options: flags.FlagValues) -> None:
     if options.initial_state_files is not None:
         state_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
     command_line.load_tensorflow()
-    from elmo_tf.model import loading
+    from elmo_tf.model.encoder import ElmoEncoder
 
-    from . import model_card, saved_model
+    from . import saved_model
 
-    encoder = loading.load_encoder(found)
-    if options.tokenizer or options.normalize:  # stored with the export
-        encoder.tokenizer, encoder.normalize = command_line.text_settings(
-            options, encoder.tokenizer, encoder.normalize
+    with found.open() as model:
+        encoder = ElmoEncoder.from_model(model)
+        if options.tokenizer or options.normalize:  # stored with the export
+            encoder.tokenizer, encoder.normalize = command_line.text_settings(
+                options, encoder.tokenizer, encoder.normalize
+            )
+        saved_model.export(
+            encoder,
+            options.output_dir,
+            trainable=options.trainable,
+            overwrite=options.overwrite,
+            archive=options.archive,
+            vocabulary_file=model.vocabulary_file,
+            provenance=model.provenance,
+            cached_words=cached_words,
+            initial_state=_initial_state(encoder, state_paths) if state_paths else None,
         )
-    saved_model.export(
-        encoder,
-        options.output_dir,
-        trainable=options.trainable,
-        overwrite=options.overwrite,
-        archive=options.archive,
-        vocabulary_file=loading.vocabulary_of(found),
-        provenance=model_card.provenance_of(found),
-        cached_words=cached_words,
-        initial_state=_initial_state(encoder, state_paths) if state_paths else None,
-    )
     print(f"wrote {options.output_dir}: {directories.size_in_words(options.output_dir)}")
     if options.archive:
         print(f"wrote {archive}: {directories.size_in_words(archive)}")
@@ -151,10 +153,10 @@ def _initial_state(encoder: "ElmoEncoder", paths: list[str]) -> "InitialState":
     return mean_initial_state(encoder, SentenceReader(paths, encoder.make_tokenizer(), passes=1))
 
 
-def _check_apart(found: locate.ModelFiles, output_dir: str) -> None:
+def _check_apart(found: LocatedModel, output_dir: str) -> None:
     """The model must not lie within what is replaced; that it is the export itself is fine."""
     target = os.path.realpath(os.path.expanduser(output_dir))
-    for path in filter(None, (found.options, found.weights, found.path)):
+    for path in found.place.originals:
         if os.path.realpath(path).startswith(target + os.sep):
             raise UsageError(f"--output_dir: {output_dir} holds the model itself")
 

@@ -11,21 +11,16 @@ in it and are left out: the scalar mix, and the softmax of a training run.
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
 from elmo_tf.cli import command_line
-from elmo_tf.config.model import ElmoConfig
-from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
+from elmo_tf.formats import bilm_tf, locate
+from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.mapping import Arrays
+from elmo_tf.formats.opened_model import SCALAR_MIX, SOFTMAX, OpenedModel
 from elmo_tf.storage import directories
-from elmo_tf.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from elmo_tf.layers.scalar_mix import ScalarMix
-
-OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
+from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -58,22 +53,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
-    found = locate.resolve_model(options.model)
+    found = locate.find_model(options.model)
     path = options.output_dir
     directories.check_directory_target(path, options.overwrite, _is_pair)
-    config, arrays, vocabulary = _read(found)
-    vocabularies = {VOCABULARY_FILE: vocabulary} if config.input.needs_vocabulary else {}
+    if found.needs_tensorflow:
+        command_line.load_tensorflow()
+    with found.open() as model:
+        _report_mix(model)
+        names = model.names(scalar_mix=False, softmax=model.softmax_is_passed_on)
+        ours: Arrays = {}
+        model.read(names, ours.__setitem__)
+        config, vocabulary = model.config, model.input_vocabulary
+    vocabularies = {} if vocabulary is None else {VOCABULARY_FILE: vocabulary}
     with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
+        arrays = bilm_tf.to_published(config, ours.get, _softmax_size(ours))
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
         for name, words in vocabularies.items():
             words.write(os.path.join(folder, name))
     print(f"wrote {path}: {directories.size_in_words(path)}")
     names = (OPTIONS_FILE, WEIGHTS_FILE, *vocabularies)
-    paths = ", ".join(repr(os.path.join(path, name)) for name in names)
+    paths = ",".join(os.path.join(path, name) for name in names)
     print(
         "\nimport elmo_tf\n"
-        f"encoder = elmo_tf.ElmoEncoder.from_weights({paths})\n"
+        f"encoder = elmo_tf.ElmoEncoder.from_model({paths!r})\n"
         'encoder(["The cat sat on the mat ."])["elmo"]'
         f"   # [1, 7, {2 * config.lstm.projection_dim}]"
     )
@@ -83,21 +86,18 @@ def _is_pair(path: str) -> bool:
     return set(os.listdir(path)) - {VOCABULARY_FILE} == {OPTIONS_FILE, WEIGHTS_FILE}
 
 
-def _read(found: locate.ModelFiles) -> tuple[ElmoConfig, Arrays, Vocabulary | None]:
-    if found.kind in (locate.PAIR, locate.ZIP):  # without TensorFlow
-        model = bilm_tf_model.read_model(found)
-        return model.config, {**model.arrays, **model.extras}, model.vocabulary
-    command_line.load_tensorflow()
-    from elmo_tf.model import loading
-
-    encoder = loading.load_encoder(found)
-    _report_mix(encoder.scalar_mix)
-    return encoder.config, bilm_tf.collect_arrays(encoder), encoder.vocabulary
+def _softmax_size(arrays: Arrays) -> int | None:
+    bias = arrays.get(f"{SOFTMAX}bias")
+    return None if bias is None else len(bias)
 
 
-def _report_mix(mix: "ScalarMix") -> None:
+def _report_mix(model: OpenedModel) -> None:
     """Says so if something that was trained gets lost."""
-    weights, gamma = mix.layer_weights.numpy(), float(mix.gamma.numpy())
+    mix: Arrays = {}
+    model.read([name for name in model.names() if name.startswith(SCALAR_MIX)], mix.__setitem__)
+    if not mix:
+        return
+    weights, gamma = mix[f"{SCALAR_MIX}layer_weights"], float(mix[f"{SCALAR_MIX}gamma"])
     if weights.any() or gamma != 1.0:
         print(
             "left out: the scalar mix, which was trained "

@@ -7,11 +7,8 @@ from collections.abc import Iterable, Mapping
 import tensorflow as tf
 
 from elmo_tf.config.model import ElmoConfig
-from elmo_tf.formats import locate
-from elmo_tf.formats.locate import ModelFiles
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.inputs.token_input import TokenInput
-from elmo_tf.training import run_directory
 
 _TRAINABLE = {
     "mix": "the scalar mix: one weight a layer, and gamma",
@@ -157,24 +154,6 @@ def note_on_initial_state(num_sentences: int) -> str:
         "directions. Whoever takes the weights out of this export (elmo_tf does, if it is given "
         "the export as a model) starts from zeros again."
     )
-
-
-def provenance_of(model: ModelFiles) -> list[str]:
-    """Sentences about where a model came from. They name no file: paths are nobody's business."""
-    if model.kind == locate.TRAINING:
-        _, training, stored = run_directory.read_description(model.path)
-        text = stored["text"]
-        start = (
-            " It started from the weights of another model." if stored["initial_weights"] else ""
-        )
-        return [
-            f"Trained by elmo_tf on a text of {text['num_tokens']:,} tokens in "
-            f"{text['num_sentences']:,} sentences, tokenized by {training.tokenizer}, "
-            f"normalization {training.normalize}.{start}"
-        ]
-    if model.kind == locate.SAVED_MODEL:
-        return ["Made from an earlier export, whose model card may say more."]
-    return ["Made from weights in the published format of bilm-tf and AllenNLP."]
 
 
 def _fingerprint(variables: Mapping[str, tf.Variable]) -> str:

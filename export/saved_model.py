@@ -21,19 +21,16 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.errors import InputError
+from elmo_tf.formats.checkpoint import INITIAL_STATE
+from elmo_tf.formats.file_names import EXTRA_DIRECTORY, OPTIONS_FILE
+from elmo_tf.formats.text_settings import TEXT_FILE
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.model.checkpoint import Variables
 from elmo_tf.model.encoder import ElmoEncoder, Outputs
 from elmo_tf.model.initial_state import InitialState
-from elmo_tf.model.loading import (
-    EXTRA_DIRECTORY,
-    INITIAL_STATE,
-    OPTIONS_FILE,
-    TEXT_FILE,
-    VOCABULARY_FILE,
-)
+from elmo_tf.model.variables import Variables
 from elmo_tf.storage import directories, files
 from elmo_tf.storage.directories import is_saved_model
+from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 from . import model_card, warmup
 from .cached_words import CachedWords
@@ -61,7 +58,7 @@ class ExportedElmo(tf.Module):
       initial_state: the state that each row starts from, or None for zeros.
 
     Attributes:
-      model: the variables by name, such as "bilm.forward_0.bias" (see `model.checkpoint`).
+      model: the variables by name, such as "bilm.forward_0.bias" (see `elmo_tf.model.variables`).
       variables: the same as a list; behind them, if there are any, the initial state and the
         embeddings of cached words. Neither is trainable.
       trainable_variables: those that training may change.

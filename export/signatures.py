@@ -6,10 +6,10 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.model.checkpoint import Variables, named_variables
 from elmo_tf.model.encoder import ElmoEncoder, Outputs
 from elmo_tf.model.initial_state import repeat_state
 from elmo_tf.model.inputs import boundaries
+from elmo_tf.model.variables import Variables, named_variables
 from elmo_tf.text.tokens import split_and_pad
 
 from .cached_words import CachedWords

@@ -82,11 +82,11 @@ def test_text_is_tokenized_as_the_run_was_unless_told(folder, capfd):
         (["--heldout_files=none*"], 1, r"--heldout_files: no file matches none\*"),
         (["--heldout_files=empty.txt"], 1, "--heldout_files: no sentence to evaluate"),
         (["--batch_size=0"], 2, "--batch_size=0: .*"),
-        (["--model_dir=."], 1, r"\.: is not the directory of a training run: no training.json"),
+        (["--model_dir=."], 1, r"\.: holds no model: looked for .*; it holds .*"),
         (["--initial_state_files=none*"], 1, r"--initial_state_files: no file matches none\*"),
         (["--initial_state_files=empty.txt"], 1, "--initial_state_files: no sentence in the text"),
         (["--initial_state_files=a.txt", "--carry_state"], 2, "--initial_state_files: with .*"),
-        (["--model_dir=new"], 1, "new: has no checkpoint yet"),
+        (["--model_dir=new"], 1, "new: is a training directory without a checkpoint so far"),
     ],
 )
 def test_mistakes_are_one_line(folder, capfd, flags, status, message):

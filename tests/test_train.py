@@ -16,8 +16,8 @@ import pytest
 
 from elmo_tf import evaluate, train
 from elmo_tf.config.model import ElmoConfig
-from elmo_tf.model import checkpoint
 from elmo_tf.storage.lock import run_lock
+from tests.checkpoints import newest_arrays
 from tests.training import tiny
 
 
@@ -229,7 +229,7 @@ def test_a_loss_that_is_not_finite_is_one_line(folder, capfd):
     assert begin(*flags, "--steps_per_checkpoint=1") == 1
     errors = capfd.readouterr().err
     assert re.fullmatch(r"elmo-train: step \d: loss or gradient is not finite .*\n", errors)
-    for array in checkpoint.read_newest("run").values():
+    for array in newest_arrays("run").values():
         assert np.isfinite(array).all()
 
 
@@ -261,11 +261,11 @@ LONG = ("--num_epochs=60", "--steps_per_checkpoint=7")
 def unbroken(folder):
     """The weights of the run that is not interrupted."""
     assert begin(*LONG, model_dir="unbroken") == 0
-    return checkpoint.read_newest("unbroken")
+    return newest_arrays("unbroken")
 
 
 def assert_same_run(unbroken):
-    weights = checkpoint.read_newest("run")
+    weights = newest_arrays("run")
     for name, value in unbroken.items():
         np.testing.assert_array_equal(weights[name], value, err_msg=name)
 
@@ -315,7 +315,7 @@ def test_killed_at_any_moment(folder, project_dir):
             assert process.poll() is None, "it was too quick to be killed"
             process.kill()
     assert begin(*flags) == 0
-    assert_same_run(checkpoint.read_newest("unbroken"))
+    assert_same_run(newest_arrays("unbroken"))
     for name in ("best", "last"):
         figures = [
             json.loads((folder / run / "heldout.json").read_text())[name]

@@ -4,7 +4,6 @@ Three forms of the same numbers, and what leads from one to the next:
 
   an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by published name
   arrays by published name  <-- from_published, to_published -->  arrays by our path
-  arrays by published name  <-- assign_arrays, collect_arrays -->  the variables of an encoder
 
 `table` says which published array holds which of ours; the rest is loops over it, in `mapping`.
 `to_published` and `from_published` only move numbers, so they serve as well for what is kept
@@ -26,6 +25,7 @@ from elmo_tf.errors import InputError, printable
 from elmo_tf.formats import mapping
 from elmo_tf.formats.mapping import Arrays, Entry
 from elmo_tf.storage import hdf5
+from elmo_tf.storage.stored_array import StoredArray
 from elmo_tf.text.characters import NUM_CHARACTERS
 
 # bilm-tf's published files leave the softmax out; its training graph and ours call it so. With it
@@ -140,7 +140,7 @@ def published_name(name: str) -> str:
 
 def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every published array of the biLM (without softmax) by its name."""
-    return {entry.name: entry.shape for entry in table(config)}
+    return mapping.shapes_of(table(config))
 
 
 def to_published(
@@ -165,29 +165,15 @@ def from_published(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arra
     Raises:
       InputError: the arrays are not those of `config`; the message lists every difference.
     """
-    return mapping.from_theirs(_table_for(config, arrays), arrays, "weights")
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
+    mapping.require_fit("weights", mapping.shapes_of(_table_for(config, arrays)), shapes)
+    stored = {name: StoredArray.of(np.asarray(array)) for name, array in arrays.items()}
+    return {path: array.read() for path, array in our_arrays(config, stored).items()}
 
 
-def assign_arrays(encoder: Any, arrays: Mapping[str, Any], softmax: Any = None) -> None:
-    """Assigns arrays by published name to the variables of a built encoder: all, or none.
-
-    Beside the arrays it needs memory for a copy of the largest one.
-
-    Args:
-      encoder: has `config`, `bilm`, and its input layer by the name that its paths begin with.
-      arrays: by published name, in memory or stored (see `open_weights`). Those of a softmax are
-        left aside unless `softmax` is given.
-      softmax: a layer with `kernel` and `bias` to assign as well, if `arrays` has a softmax.
-
-    Raises:
-      InputError: the arrays don't fit the configuration, or the variables don't fit the arrays;
-        the message lists every difference. Or a stored array is damaged; those before it have been
-        assigned then.
-    """
-    if softmax is None:
-        arrays = {name: array for name, array in arrays.items() if name not in SOFTMAX_NAMES}
-    entries = _table_for(encoder.config, arrays)
-    mapping.assign(_finder(encoder, softmax), entries, arrays, "weights")
+def our_arrays(config: ElmoConfig, arrays: mapping.StoredArrays) -> dict[str, StoredArray]:
+    """As `from_published`, for arrays in a file that fit `config`; see `open_weights`."""
+    return mapping.from_theirs(_table_for(config, arrays), arrays)
 
 
 def collect_arrays(encoder: Any, softmax: Any = None) -> Arrays:
@@ -209,18 +195,6 @@ def _finder(encoder: Any, softmax: Any) -> Callable[[str], Any]:
     return find
 
 
-class StoredArray:
-    """An array in an open weight file, which NumPy makes a float32 array of, anew each time."""
-
-    def __init__(self, stored: hdf5.Stored, name: str) -> None:
-        self._stored = stored
-        self._name = name
-        self.shape = stored.shape
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return _as_float32(self._stored.read(), self._name)
-
-
 @contextlib.contextmanager
 def open_weights(
     path: str | os.PathLike, config: ElmoConfig, source: str | None = None
@@ -228,7 +202,7 @@ def open_weights(
     """As `read_weights`, but yields arrays that are read when NumPy asks for them."""
     source = str(path) if source is None else source
     with hdf5.open_datasets(path, source) as found:
-        datasets: dict[str, hdf5.Stored] = {}
+        datasets: dict[str, StoredArray] = {}
         problems = []
         for name, dataset in found.items():
             known_name = published_name(name)
@@ -239,9 +213,9 @@ def open_weights(
             datasets[known_name] = dataset
         entries = _table_for(config, datasets)
         shapes = {name: dataset.shape for name, dataset in datasets.items()}
-        mapping.require_fit(source, entries, shapes, problems)
+        mapping.require_fit(source, mapping.shapes_of(entries), shapes, problems)
         yield {
-            entry.name: StoredArray(datasets[entry.name], f"{source}: {entry.name}")
+            entry.name: _float32_array(datasets[entry.name], f"{source}: {entry.name}")
             for entry in entries
         }
 
@@ -262,7 +236,7 @@ def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None
         the message lists every missing, unexpected, wrongly shaped and wrongly typed array.
     """
     with open_weights(path, config, source) as stored:
-        return {name: np.asarray(array) for name, array in stored.items()}
+        return {name: array.read() for name, array in stored.items()}
 
 
 def write_weights(
@@ -276,7 +250,8 @@ def write_weights(
       InputError: the arrays are not those of `config`; the message lists every difference.
     """
     shapes = {name: np.shape(array) for name, array in arrays.items()}
-    mapping.require_fit(f"weights for {path}", _table_for(config, arrays), shapes)
+    expected = mapping.shapes_of(_table_for(config, arrays))
+    mapping.require_fit(f"weights for {path}", expected, shapes)
     hdf5.write_arrays(path, {name: _as_float32(array, name) for name, array in arrays.items()})
 
 
@@ -286,6 +261,10 @@ def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
     if not shapes:
         return table(config)
     return table(config, next((shape[0] for shape in shapes if shape), 0))
+
+
+def _float32_array(stored: StoredArray, name: str) -> StoredArray:
+    return StoredArray(stored.shape, np.float32, lambda rows: _as_float32(stored.read(rows), name))
 
 
 def _as_float32(values: Any, name: str) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Tables between the arrays of an outside format and our variables, and the loops over them.
 
 An entry says: this array of theirs, of this name and shape, holds these arrays of ours, and these
-two functions lead there and back. The functions only move numbers, they never compute with them,
-so what goes there and back is equal bit for bit.
+functions lead there and back. The functions only move numbers, they never compute with them, so
+what goes there and back is equal bit for bit.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,9 +11,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elmo_tf.errors import InputError, printable
+from elmo_tf.storage.stored_array import StoredArray
 
 Arrays = dict[str, np.ndarray]
+StoredArrays = Mapping[str, StoredArray]
 Shapes = Mapping[str, tuple[int, ...] | None]  # None: HDF5 also knows arrays without any shape
+
+# Differences shown in one error. A model of a thousand layers has thousands of arrays.
+_MOST_SHOWN = 20
+
+
+class Part(NamedTuple):
+    """One array of ours inside one of theirs.
+
+    Attributes:
+      path: ours, as attributes joined by dots: "bilm.forward_0.bias".
+      view: given those rows of theirs, returns a view of them that is ours.
+      rows: of their first axis; None for all.
+    """
+
+    path: str
+    view: Callable[[np.ndarray], np.ndarray]
+    rows: slice | None = None
 
 
 class Entry(NamedTuple):
@@ -22,31 +41,31 @@ class Entry(NamedTuple):
     Attributes:
       name: theirs.
       shape: theirs.
-      paths: where ours lie, as attributes joined by dots: "bilm.forward_0.bias".
-      to_theirs: given our arrays in the order of `paths`, returns theirs.
-      from_theirs: given their array, returns ours in the order of `paths`.
+      parts: our arrays in it.
+      to_theirs: given our arrays in the order of `parts`, returns theirs.
     """
 
     name: str
     shape: tuple[int, ...]
-    paths: tuple[str, ...]
+    parts: tuple[Part, ...]
     to_theirs: Callable[..., np.ndarray]
-    from_theirs: Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
 def same(name: str, shape: tuple[int, ...], path: str) -> Entry:
     """An array both sides store alike."""
-    return Entry(name, shape, (path,), lambda ours: ours, lambda theirs: (theirs,))
+    return Entry(name, shape, (Part(path, lambda theirs: theirs),), lambda ours: ours)
 
 
 def transposed(name: str, shape: tuple[int, int], path: str) -> Entry:
     """A matrix they multiply from the right and we from the left; `shape` is theirs."""
-    return Entry(name, shape, (path,), lambda ours: ours.T, lambda theirs: (theirs.T,))
+    return Entry(name, shape, (Part(path, np.transpose),), np.transpose)
 
 
 def with_height_one(name: str, shape: tuple[int, ...], path: str) -> Entry:
     """A kernel they store for images of one row and we for sequences; `shape` is ours."""
-    return Entry(name, (1, *shape), (path,), lambda ours: ours[None], lambda theirs: (theirs[0],))
+    return Entry(
+        name, (1, *shape), (Part(path, lambda theirs: theirs[0]),), lambda ours: ours[None]
+    )
 
 
 def stacked(
@@ -57,9 +76,11 @@ def stacked(
     return Entry(
         name,
         (sum(heights), width),
-        (first_path, second_path),
+        (
+            Part(first_path, np.transpose, slice(0, border)),
+            Part(second_path, np.transpose, slice(border, sum(heights))),
+        ),
         lambda first, second: np.concatenate([first.T, second.T]),
-        lambda theirs: (theirs[:border].T, theirs[border:].T),
     )
 
 
@@ -72,8 +93,8 @@ def to_theirs(entries: Iterable[Entry], get: Callable[[str], Any]) -> Arrays:
     """
     theirs, problems = {}, []
     for entry in entries:
-        ours = [get(path) for path in entry.paths]
-        together = " with ".join(entry.paths)
+        ours = [get(part.path) for part in entry.parts]
+        together = " with ".join(part.path for part in entry.parts)
         if any(array is None for array in ours):
             problems.append(f"there is no {together}")
             continue
@@ -83,80 +104,45 @@ def to_theirs(entries: Iterable[Entry], get: Callable[[str], Any]) -> Arrays:
             problems.append(f"{together} gives {entry.name} {shapes}")
         theirs[entry.name] = array
     if problems:
-        raise InputError("variables do not fit the configuration: " + "; ".join(problems))
+        raise InputError(f"variables do not fit the configuration: {_join(problems)}")
     return theirs
 
 
-def from_theirs(entries: Sequence[Entry], theirs: Mapping[str, np.ndarray], source: str) -> Arrays:
-    """Our arrays by path.
-
-    Raises:
-      InputError: `theirs` does not fit; see `require_fit`.
-    """
-    require_fit(source, entries, {name: np.shape(array) for name, array in theirs.items()})
-    ours: Arrays = {}
-    for entry in entries:
-        parts = entry.from_theirs(np.asarray(theirs[entry.name]))
-        ours.update(zip(entry.paths, map(np.ascontiguousarray, parts), strict=True))
-    return ours
+def from_theirs(entries: Sequence[Entry], theirs: StoredArrays) -> dict[str, StoredArray]:
+    """Our arrays by path, read when they are asked for. `theirs` has to fit: see `require_fit`."""
+    return {
+        part.path: theirs[entry.name].view(part.view, part.rows)
+        for entry in entries
+        for part in entry.parts
+    }
 
 
-def assign(
-    find: Callable[[str], Any],
-    entries: Sequence[Entry],
-    theirs: Mapping[str, Any],
-    source: str,
-) -> None:
-    """Assigns their arrays to the variables that `find` returns for our paths: all, or none.
-
-    One array after the other, so that what is read only when it is asked for, and what is made of
-    it, is in memory for one array at a time.
-
-    Args:
-      find: given one of our paths, returns its variable, or None.
-      entries: the table.
-      theirs: by name, arrays or what NumPy can make one of that has a `shape`.
-      source: what to call `theirs` in errors.
-
-    Raises:
-      InputError: `theirs` does not fit, or variables are missing (None) or have other shapes; the
-        message lists all.
-    """
-    require_fit(source, entries, {name: np.shape(array) for name, array in theirs.items()})
-    pairs, problems = [], []
-    for entry in entries:
-        shapes = [part.shape for part in entry.from_theirs(np.broadcast_to(0.0, entry.shape))]
-        variables = [find(path) for path in entry.paths]
-        for path, variable, shape in zip(entry.paths, variables, shapes, strict=True):
-            if variable is None:
-                problems.append(f"there is no {path}")
-            elif tuple(variable.shape) != shape:
-                problems.append(f"{path} is {_show(variable.shape)}, not {_show(shape)}")
-        pairs.append((entry, variables))
-    if problems:
-        raise InputError("weights do not fit the variables: " + "; ".join(problems))
-    for entry, variables in pairs:
-        parts = entry.from_theirs(np.asarray(theirs[entry.name]))
-        for variable, part in zip(variables, parts, strict=True):
-            variable.assign(np.ascontiguousarray(part))
+def shapes_of(entries: Iterable[Entry]) -> dict[str, tuple[int, ...]]:
+    """The shapes of their arrays by name."""
+    return {entry.name: entry.shape for entry in entries}
 
 
 def require_fit(
-    source: str, entries: Iterable[Entry], shapes: Shapes, problems: Iterable[str] = ()
+    source: str,
+    expected: Shapes,
+    shapes: Shapes,
+    problems: Iterable[str] = (),
+    to: str = "its options",
 ) -> None:
-    """Compares their arrays, by name and shape, with the table.
+    """Compares arrays, by name and shape, with those that are expected.
 
     Args:
       source: what to call the arrays in the error, for instance their file.
-      entries: the table.
+      expected: shapes of what should come, by name.
       shapes: shapes of what came, by name.
       problems: what else was found; if there is any, it is an error even if all else fits.
+      to: what the arrays have to fit, in the error.
 
     Raises:
-      InputError: one line that lists every missing, unexpected and wrongly shaped array.
+      InputError: one line that lists every missing, unexpected and wrongly shaped array, or the
+        first ones of very many.
     """
     problems = list(problems)
-    expected = {entry.name: entry.shape for entry in entries}
     for name, shape in expected.items():
         if name not in shapes:
             problems.append(f"missing: {name} {_show(shape)}")
@@ -165,7 +151,13 @@ def require_fit(
     for name in shapes.keys() - expected.keys():
         problems.append(f"unexpected: {printable(name)} {_show(shapes[name])}")
     if problems:
-        raise InputError(f"{source}: does not fit its options: {'; '.join(sorted(problems))}")
+        raise InputError(f"{source}: does not fit {to}: {_join(sorted(problems))}")
+
+
+def _join(problems: Sequence[str]) -> str:
+    shown = "; ".join(problems[:_MOST_SHOWN])
+    more = len(problems) - _MOST_SHOWN
+    return f"{shown}; and {more:,} more" if more > 0 else shown
 
 
 def _show(shape: Iterable[int] | None) -> str:

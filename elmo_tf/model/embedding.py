@@ -118,20 +118,17 @@ class ElmoEmbedding(keras.layers.Layer):
         """A layer with the weights of any kind of model, with its trained mix if it has one.
 
         Args:
-          path: "options.json,weights.hdf5", a directory or zip that holds them, a training
-            directory, or a SavedModel of ours.
+          path: as for `ElmoEncoder.from_model`.
           **kwargs: given to the constructor.
 
         Raises:
           InputError: there is no such model, or it is damaged.
         """
-        from elmo_tf.model.loading import load_encoder
-
-        return cls(load_encoder(path, dtype="float32"), **kwargs)
+        return cls(ElmoEncoder.from_model(path, dtype="float32"), **kwargs)
 
     @classmethod
     def from_weights(cls, options_file: str, weights_file: str, **kwargs: Any) -> "ElmoEmbedding":
-        """A layer with published weights; see `ElmoEncoder.from_weights`."""
+        """As `from_model`, for a pair of files in bilm-tf format."""
         encoder = ElmoEncoder.from_weights(options_file, weights_file, dtype="float32")
         return cls(encoder, **kwargs)
 

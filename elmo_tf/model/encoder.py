@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -9,10 +10,13 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config.model import ElmoConfig
+from elmo_tf.formats import locate
+from elmo_tf.formats.opened_model import OpenedModel
+from elmo_tf.formats.reader import LocatedModel
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
-from elmo_tf.model import row_blocks
+from elmo_tf.model import row_blocks, variables
 from elmo_tf.model.inputs import boundaries
 from elmo_tf.model.inputs.arguments import as_tensor
 from elmo_tf.model.inputs.kinds import make_input
@@ -82,7 +86,7 @@ class ElmoEncoder(keras.layers.Layer):
       With `return_state`: that dict and a `BiLmState`.
 
     Example:
-      >>> encoder = ElmoEncoder.from_weights("options.json", "weights.hdf5")
+      >>> encoder = ElmoEncoder.from_model("options.json,weights.hdf5")
       >>> encoder(["The cat sat on the mat .", "one"])["elmo"]      # [2, 7, 2 * P]
       >>> encoder([["The", "cat"], ["one", ""]], sequence_len=[2, 1])["default"]
 
@@ -163,6 +167,34 @@ class ElmoEncoder(keras.layers.Layer):
         return self.token_input.vocabulary
 
     @classmethod
+    def from_model(
+        cls, path: str | os.PathLike | LocatedModel | OpenedModel, **options: Any
+    ) -> "ElmoEncoder":
+        """An encoder with the weights of a model in any format.
+
+        A trained scalar mix comes along if the model has one. The softmax of a language model does
+        not. Anything odd about the model is logged as a warning.
+
+        Args:
+          path: "options.json,weights.hdf5" in bilm-tf format, a directory or zip that holds both, a
+            training run, or an exported SavedModel. Or what `elmo_tf.formats.locate` made of it.
+          **options: given to the constructor.
+
+        Raises:
+          InputError: there is no model, a file is damaged, or weights and options do not fit. The
+            message is one line.
+        """
+        with locate.open_model(path) as model:
+            words = model.input_vocabulary
+            text = {"tokenizer": model.tokenizer, "normalize": model.normalize}
+            options = {"vocabulary": words, **text, **options}
+            encoder = cls(model.config, without_initialization=True, **options)
+            variables.assign(variables.named_variables(encoder), model)
+            for note in model.notes:
+                _logger.warning("%s", note)
+        return encoder
+
+    @classmethod
     def from_weights(
         cls,
         options_file: str,
@@ -170,7 +202,7 @@ class ElmoEncoder(keras.layers.Layer):
         vocabulary_file: str | None = None,
         **kwargs: Any,
     ) -> "ElmoEncoder":
-        """An encoder with published weights.
+        """As `from_model`, for a pair of files in bilm-tf format.
 
         Args:
           options_file: `options.json` of bilm-tf or AllenNLP.
@@ -181,11 +213,9 @@ class ElmoEncoder(keras.layers.Layer):
         Raises:
           InputError: a file is missing, is not what its name says, or does not fit the other one.
         """
-        from elmo_tf.formats import locate
-        from elmo_tf.model import loading
-
-        found = locate.resolve_model(options_file, weights_file, vocabulary_file)
-        return loading.load_published(functools.partial(cls, **kwargs), found)
+        return cls.from_model(
+            locate.find_model(options_file, weights_file, vocabulary_file), **kwargs
+        )
 
     def call(
         self,

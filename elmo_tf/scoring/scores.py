@@ -74,7 +74,7 @@ def score_lines(
       InputError: `num_substitutes` or `batch_size` is too small, or a score is not finite.
 
     Example:
-      >>> trained = load_trained_model("run")
+      >>> trained = load_language_model("run")
       >>> for scores in score_lines(trained.model, trained.vocabulary, [[b"the", b"cat"]]):
       ...     scores.forward.sum() + scores.forward_boundary     # log p of the whole sentence
     """

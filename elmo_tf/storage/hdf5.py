@@ -9,34 +9,15 @@ import numpy as np
 
 from elmo_tf.errors import InputError, printable
 from elmo_tf.storage import files
+from elmo_tf.storage.stored_array import StoredArray
 
 _DEEPEST_GROUP = 8
-
-
-class Stored:
-    """An array in an open HDF5 file.
-
-    Attributes:
-      shape: None if it has none, which HDF5 knows too.
-      dtype: NumPy's.
-    """
-
-    def __init__(self, dataset: h5py.Dataset, source: str) -> None:
-        self._dataset = dataset
-        self._source = source
-        self.shape: tuple[int, ...] | None = dataset.shape
-        self.dtype: np.dtype = dataset.dtype
-
-    def read(self) -> np.ndarray:
-        """The values. Raises an `InputError` if they are damaged."""
-        with _damage_named(self._source):
-            return self._dataset[...]
 
 
 @contextlib.contextmanager
 def open_datasets(
     path: str | os.PathLike, source: str | None = None
-) -> Iterator[dict[str, Stored]]:
+) -> Iterator[dict[str, StoredArray]]:
     """Opens an HDF5 file and yields its datasets by their full names, "group/name".
 
     Args:
@@ -53,8 +34,16 @@ def open_datasets(
     with contextlib.ExitStack() as stack:
         with _damage_named(source):
             file = stack.enter_context(h5py.File(path, "r"))
-            datasets = {name: Stored(item, source) for name, item in _walk(file, source)}
+            datasets = {name: _stored(item, source) for name, item in _walk(file, source)}
         yield datasets
+
+
+def _stored(dataset: h5py.Dataset, source: str) -> StoredArray:
+    def read(rows: slice | None) -> np.ndarray:
+        with _damage_named(source):
+            return dataset[... if rows is None else rows]
+
+    return StoredArray(dataset.shape, dataset.dtype, read)
 
 
 @contextlib.contextmanager

@@ -10,15 +10,16 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.errors import InputError
+from elmo_tf.formats import checkpoint, mapping
+from elmo_tf.formats.checkpoint import CheckpointReader
 from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
 from elmo_tf.layers.lstm_scan import LstmState
-from elmo_tf.model import checkpoint
-from elmo_tf.model.checkpoint import CheckpointReader
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables, shapes_of
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.optimizers import named_slots
 
-_OPTIMIZER, _STATE, _PROGRESS = "optimizer", "state", "progress"
+_STATE, _PROGRESS = "state", "progress"
 
 
 class Position(NamedTuple):
@@ -38,7 +39,7 @@ class Position(NamedTuple):
 class RunCheckpoints:
     """Saves and restores a run in its directory.
 
-    A checkpoint has the dictionaries `model` (see `elmo_tf.model.checkpoint`), `optimizer`,
+    A checkpoint has the dictionaries `model` (see `elmo_tf.model.variables`), `optimizer`,
     `state` and `progress`. Dropout and negative samples need no place in it: they follow from the
     seed and the step. The newest checkpoints are kept; each is complete before an older one goes.
 
@@ -60,11 +61,11 @@ class RunCheckpoints:
     ) -> None:
         self._directory = directory
         self._num_layers = model.encoder.config.lstm.num_layers
-        weights = checkpoint.model_variables(model.encoder, model.softmax)
+        weights = model_variables(model.encoder, model.softmax)
         zero_state = _named_states(model.zero_state(batch_size))
         self._groups: dict[str, dict[str, tf.Variable]] = {
             checkpoint.MODEL: weights,
-            _OPTIMIZER: named_slots(optimizer, trained_variables(model)),
+            checkpoint.OPTIMIZER: named_slots(optimizer, trained_variables(model)),
             _STATE: {name: _variable(tensor) for name, tensor in zero_state.items()},
             _PROGRESS: {"step": _variable(tf.constant(0, tf.int64)), "stream": _variable("")},
         }
@@ -145,16 +146,17 @@ class RunCheckpoints:
             for name, variable in named.items()
         }
         shapes = {
-            f"{group}/{name}": shape
+            f"{group}/{name}": array.shape
             for group in self._groups
-            for name, shape in reader.shapes(group).items()
+            for name, array in reader.arrays(group).items()
         }
-        checkpoint.require_same(variables, shapes, reader.prefix)
+        mapping.require_fit(reader.prefix, shapes_of(variables), shapes, to="the run")
 
     def _read_all(self, reader: CheckpointReader, assign: bool) -> None:
         for group, named in self._groups.items():
+            arrays = reader.arrays(group)
             for name, variable in named.items():
-                value = reader.read(name, group)
+                value = arrays[name].read()
                 if assign:
                     variable.assign(value)
 
@@ -172,8 +174,8 @@ class RunCheckpoints:
 
 
 def trained_variables(model: ElmoLanguageModel) -> dict[str, keras.Variable]:
-    """What a language model trains, by the names of `elmo_tf.model.checkpoint`."""
-    named = checkpoint.model_variables(model.encoder, model.softmax)
+    """What a language model trains, by the names of `elmo_tf.model.variables`."""
+    named = model_variables(model.encoder, model.softmax)
     names = {id(variable): name for name, variable in named.items()}
     return {names[id(each.value)]: each for each in model.language_model_variables}
 

@@ -13,7 +13,7 @@ from elmo_tf.text.corpus import WindowStream
 from elmo_tf.training.checkpoints import Position, RunCheckpoints
 from elmo_tf.training.distributed import Distribution, OneDevice
 from elmo_tf.training.heldout import HeldOut, describe
-from elmo_tf.training.initial_weights import read_initial_weights
+from elmo_tf.training.initial_weights import open_initial_weights
 from elmo_tf.training.input_pipeline import TrainingData, effective_negatives
 from elmo_tf.training.interrupts import StopSignals
 from elmo_tf.training.learning_rates import learning_rate_of_step
@@ -116,8 +116,8 @@ class Trainer:
     def _begin(self) -> Position:
         run = self._run
         if run.initial_weights:
-            initial = read_initial_weights(run.initial_weights)
-            has_softmax = initial.assign(self.model, run.vocabulary)
+            with open_initial_weights(run.initial_weights) as initial:
+                has_softmax = initial.assign(self.model, run.vocabulary)
             self.origin = (
                 f"{run.initial_weights}, {'softmax too' if has_softmax else 'new softmax'}"
             )

@@ -18,15 +18,16 @@ from typing import Any, NamedTuple
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.formats.file_names import OPTIONS_FILE, TRAINING_FILE
 from elmo_tf.storage import files
 from elmo_tf.text.corpus import count_corpus
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
-from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 from elmo_tf.training.learning_rates import with_decay_steps
 from elmo_tf.training.text_files import TextIdentity
 
-OPTIONS, TRAINING, VOCABULARY = "options.json", "training.json", "vocab.txt"
+OPTIONS, TRAINING, VOCABULARY = OPTIONS_FILE, TRAINING_FILE, VOCABULARY_FILE
 
 # They say how far a run goes and what it reports, not what it computes.
 CHANGEABLE = frozenset(

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.model.checkpoint import named_variables
 from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.model.variables import named_variables
 from elmo_tf.text import characters
 from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.text.chunks import Line

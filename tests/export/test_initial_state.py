@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import elmo_tf
 from elmo_tf.export import export_elmo
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.model.initial_state import mean_initial_state, repeat_state
 from elmo_tf.model.loading import load_encoder
 from elmo_tf.text.tokens import split_line
@@ -112,7 +112,7 @@ def test_variables(warm, loaded, path):
     assert {name for name in names if "state" in name} == {f"initial_state/{p}:0" for p in parts}
     assert names >= {variable.name for variable in loaded.variables}
     assert not [v.name for v in warm.trainable_variables if "state" in v.name]
-    read = checkpoint.CheckpointReader(path / "variables/variables").shapes("initial_state")
+    read = checkpoint.CheckpointReader(path / "variables/variables").arrays("initial_state")
     assert set(read) == {part.replace("/", ".") for part in parts}
 
 

@@ -1,15 +1,9 @@
 """The card says what this very model is, and nothing about the machine it was made on."""
 
-import json
-
-import pytest
 import tensorflow as tf
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.config.training import TrainingConfig
 from elmo_tf.export import model_card
-from elmo_tf.formats import locate
-from elmo_tf.formats.locate import ModelFiles
 from elmo_tf.model.inputs.kinds import make_input
 from tests.export.small import CONFIG
 
@@ -71,39 +65,3 @@ def test_provenance_is_given_line_by_line():
     assert "Provenance\nFrom here.\nAnd there.\nFingerprint" in card(
         provenance=["From here.", "And there."]
     )
-
-
-@pytest.mark.parametrize("initial_weights", [None, "/home/me/elmo.zip"])
-def test_provenance_of_a_run_has_its_text_and_no_path(tmp_path, initial_weights):
-    description = {
-        "settings": TrainingConfig(tokenizer="unicode_script", normalize="nfc").to_dict(),
-        "text": {
-            "num_sentences": 1234,
-            "num_tokens": 56789,
-            "files": {"names": ["/home/me/a"]},
-            "times": "",
-            "contents": "",
-        },
-        "initial_weights": initial_weights,
-    }
-    (tmp_path / "training.json").write_text(json.dumps(description))
-    CONFIG.write(tmp_path / "options.json")
-    (sentence,) = model_card.provenance_of(ModelFiles(locate.TRAINING, str(tmp_path)))
-    assert "56,789 tokens in 1,234 sentences" in sentence
-    assert "unicode_script, normalization nfc" in sentence
-    assert ("weights of another model" in sentence) == (initial_weights is not None)
-    assert "home" not in sentence
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        (locate.PAIR, "published format"),
-        (locate.ZIP, "published format"),
-        (locate.SAVED_MODEL, "earlier export"),
-    ],
-)
-def test_provenance_of_other_kinds(kind, said):
-    (sentence,) = model_card.provenance_of(ModelFiles(kind, "/home/me/elmo"))
-    assert said in sentence
-    assert "home" not in sentence

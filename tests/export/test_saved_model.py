@@ -15,8 +15,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 import elmo_tf
 from elmo_tf.errors import InputError
 from elmo_tf.export import saved_model
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.model.variables import named_variables
 from tests.export.small import CONFIG, VOCABULARY, difference, make_encoder, trace_counts
 
 DIM = CONFIG.lstm.projection_dim
@@ -208,7 +209,7 @@ def test_mix_gradient_equals_the_encoders(loaded, encoder):
 def test_everything_is_trainable_if_asked_for(loaded_trainable, encoder, training):
     model = loaded_trainable
     assert len(model.trainable_variables) == len(model.variables) == len(encoder.variables)
-    named = checkpoint.named_variables(encoder)
+    named = named_variables(encoder)
     gradients = []
     for call, variables in (
         (lambda: model(TEXT, training=training), [model.model[name] for name in named]),
@@ -259,12 +260,12 @@ def test_regularization_losses(tmp_path, loaded):
 
 
 def test_variables_can_be_read_by_name(exported, loaded, encoder):
-    named = checkpoint.named_variables(encoder)
+    named = named_variables(encoder)
     assert list(loaded.model) == list(named)
-    read = checkpoint.read_variables(exported / "variables/variables")
+    read = checkpoint.CheckpointReader(exported / "variables/variables").model_arrays()
     assert set(read) == set(named)
     for name, variable in named.items():
-        np.testing.assert_array_equal(read[name], variable)
+        np.testing.assert_array_equal(read[name].read(), variable)
     # HDF5 files of Keras 2 models want different names.
     assert len({variable.name for variable in loaded.variables}) == len(named)
 

@@ -3,12 +3,14 @@ import os
 import tempfile
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
-from elmo_tf.formats import bilm_tf, bilm_tf_model, locate
+from elmo_tf.formats import bilm_tf, locate, text_settings
+from elmo_tf.vectors.vector_file import Progress, VectorFile
 
 CONFIG = ElmoConfig(
     CharCnnConfig(embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1),
@@ -50,20 +52,31 @@ def make_zip(pair, tmp_path):
     return make
 
 
-def error_of(*arguments, function=bilm_tf_model.read_model):
+def read(*named):
+    """What a model consists of: configuration, arrays by name, and the model itself."""
+    arrays = {}
+    with locate.find_model(*named).open() as model:
+        model.read(model.names(), arrays.__setitem__)
+    return model, arrays
+
+
+def error_of(*named):
     with pytest.raises(InputError) as caught:
-        function(*arguments)
+        read(*named)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def assert_is_the_model(model):
-    expected = random_arrays()
+def assert_is_the_model(*named, vocabulary_size=None):
+    model, arrays = read(*named)
+    expected = bilm_tf.from_published(CONFIG, random_arrays(vocabulary_size))
     assert model.config == CONFIG
-    assert model.extras == {}
-    assert model.arrays.keys() == expected.keys()
-    for name, array in model.arrays.items():
+    assert arrays.keys() == expected.keys() == set(model.names())
+    for name, array in arrays.items():
         np.testing.assert_array_equal(array, expected[name])
+        assert array.flags.c_contiguous
+        assert model.arrays[name].shape == array.shape
+        assert model.arrays[name].dtype == array.dtype == np.float32
 
 
 # Pairs and directories.
@@ -79,26 +92,21 @@ def test_pair_in_all_its_spellings(pair):
         (options, weights),
         (pair / "options.json", pair / "weights.hdf5"),
     ):
-        found = locate.resolve_model(*arguments)
-        assert found.kind == locate.PAIR
-        assert (found.options, found.weights) == (options, weights)
-        assert_is_the_model(bilm_tf_model.read_model(*arguments))
-        assert_is_the_model(bilm_tf_model.read_model(found))
+        assert_is_the_model(*arguments)
+    assert locate.find_model(f"{options}, {weights}").path == f"{options},{weights}"
 
 
 def test_home_directory(pair, monkeypatch):
     monkeypatch.setenv("HOME", str(pair.parent))
     for path in ("~/m", "~/m/options.json,~/m/weights.hdf5"):
-        assert_is_the_model(bilm_tf_model.read_model(path))
-    assert_is_the_model(bilm_tf_model.read_model("~/m/options.json", "~/m/weights.hdf5"))
+        assert_is_the_model(path)
+    assert_is_the_model("~/m/options.json", "~/m/weights.hdf5")
 
 
 def test_names_with_commas(pair):
     directory = pair.rename(pair.parent / "m, of, commas")
-    assert_is_the_model(bilm_tf_model.read_model(directory))
-    assert_is_the_model(
-        bilm_tf_model.read_model(f"{directory}/options.json,{directory}/weights.hdf5")
-    )
+    assert_is_the_model(directory)
+    assert_is_the_model(f"{directory}/options.json,{directory}/weights.hdf5")
 
 
 @pytest.mark.parametrize(
@@ -115,23 +123,59 @@ def test_directory_with_other_names(pair, options, weights):
     for other in ("vocab.txt", "meta.json", ".options.json", "README", ".hidden.hdf5"):
         (pair / other).write_text("{}")
     (pair / "old.hdf5").mkdir()
-    assert_is_the_model(bilm_tf_model.read_model(pair))
+    assert_is_the_model(pair)
 
 
 def test_fixture_directories(fixtures_dir):
     for options in fixtures_dir.glob("**/model/options.json"):
-        model = bilm_tf_model.read_model(options.parent)
-        assert model.config == ElmoConfig.from_file(options)
-        assert model.arrays.keys() == bilm_tf.expected_shapes(model.config).keys()
+        with locate.open_model(options.parent) as model:
+            assert model.config == ElmoConfig.from_file(options)
+            assert "bilm.forward_0.input_kernel" in model.arrays
 
 
-def test_softmax_comes_as_extras(pair):
-    arrays = random_arrays(vocabulary_size=17)
-    bilm_tf.write_weights(pair / "weights.hdf5", arrays, CONFIG)
-    model = bilm_tf_model.read_model(pair)
-    assert model.extras.keys() == {"softmax/W", "softmax/b"}
-    assert model.arrays.keys() == bilm_tf.expected_shapes(CONFIG).keys()
-    np.testing.assert_array_equal(model.extras["softmax/W"], arrays["softmax/W"])
+def test_softmax(pair):
+    bilm_tf.write_weights(pair / "weights.hdf5", random_arrays(vocabulary_size=17), CONFIG)
+    assert_is_the_model(pair, vocabulary_size=17)
+    model, _ = read(pair)
+    softmax = {"softmax.kernel", "softmax.bias"}
+    assert set(model.names()) - set(model.names(softmax=False)) == softmax
+    assert model.softmax_is_passed_on
+
+
+@pytest.mark.parametrize("has_sentences", [True, False])
+def test_vectors_beside_the_weights(pair, has_sentences):
+    """The files of elmo-embed, bilm-tf and AllenNLP have the ending of weights, and are none."""
+    with h5py.File(pair / "vectors.hdf5", "w") as file:
+        file["0"] = np.zeros((3, 4, 14), np.float32)
+        if has_sentences:
+            file["sentence_to_index"] = ['{"the cat": "0"}']
+    assert_is_the_model(pair)
+    vectors, options = pair / "vectors.hdf5", pair / "options.json"
+    expected = f"{vectors}: holds vectors, as elmo-embed writes them, and no weights"
+    assert error_of(f"{options},{vectors}") == expected
+    (pair / "weights.hdf5").unlink()
+    assert error_of(pair) == expected
+
+
+def test_what_elmo_embed_writes_is_recognized(pair):
+    with VectorFile(str(pair / "vectors.hdf5"), {"layers": "top"}) as file:
+        file.write(0, np.zeros((2, 14), np.float32))
+        file.add_sentence(0, b"the cat")
+        file.commit(Progress(num_lines=1))
+        file.finish()
+    assert_is_the_model(pair)
+
+
+def test_text_settings_beside_a_pair(pair):
+    model, _ = read(pair)
+    assert (model.tokenizer, model.normalize) == (None, None)
+    settings = text_settings.TextSettings("unicode_punctuation", "nfc")
+    settings.write(pair / "text.json")
+    for named in ((pair,), (pair / "options.json", pair / "weights.hdf5")):
+        model, _ = read(*named)
+        assert (model.tokenizer, model.normalize) == ("unicode_punctuation", "nfc")
+    (pair / "text.json").write_text('{"tokenizer": "moses"}')
+    assert error_of(pair).startswith(f"{pair}/text.json: tokenizer must be one of 'whitespace', ")
 
 
 def test_ambiguous_directory_lists_its_candidates(pair):
@@ -147,19 +191,26 @@ def test_ambiguous_directory_lists_its_candidates(pair):
     )
 
 
+LOOKED_FOR = (
+    "looked for saved_model.pb with assets.extra/options.json (an export); training.json with "
+    "options.json (a training run); options.json or *_options.json with one *.hdf5 (bilm-tf format)"
+)
+
+
 def test_directory_without_a_model(pair, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert error_of(tmp_path / "empty").endswith(
-        "empty: holds no model: no options.json; it holds no files"
+    assert error_of(tmp_path / "empty") == (
+        f"{tmp_path}/empty: holds no model: {LOOKED_FOR}; it holds no files"
     )
     (pair / "weights.hdf5").rename(pair / "model.ckpt.data-00000-of-00001")
     assert error_of(pair) == (
-        f"{pair}: holds no model: no weight file (*.hdf5); "
+        f"{pair}: holds no model: {LOOKED_FOR}; "
         "it holds model.ckpt.data-00000-of-00001, options.json"
     )
-    for i in range(20):
+    for i in range(2000):
         (pair / f"x{i}").write_text("")
-    assert error_of(pair).endswith(" and 12 more")
+    assert error_of(pair).endswith(" and 1,992 more")
+    assert len(error_of(pair)) < 600
 
 
 def test_what_is_not_there(pair, tmp_path):
@@ -201,21 +252,11 @@ def test_damaged_files_are_named(pair):
     )
 
 
-# Other kinds.
-
-
-def test_training_directory(pair):
-    (pair / "training.json").write_text("{}")
-    found = locate.resolve_model(pair)
-    assert found == locate.ModelFiles(locate.TRAINING, str(pair), f"{pair}/options.json")
-    assert error_of(pair) == f"{pair}: is a training directory, not a model in published format"
-
-
-def test_saved_model(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"")
-    found = locate.resolve_model(tmp_path)
-    assert found == locate.ModelFiles(locate.SAVED_MODEL, str(tmp_path))
-    assert error_of(tmp_path) == f"{tmp_path}: is a SavedModel, not a model in published format"
+def test_options_of_any_size_are_not_read_whole(pair):
+    (pair / "options.json").write_text('{"a": "' + "x" * 2_000_000 + '"}')
+    assert error_of(pair) == (
+        f"{pair}/options.json: is too large for a description of a model, over 1 MiB"
+    )
 
 
 # Zips.
@@ -224,12 +265,7 @@ def test_saved_model(tmp_path):
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_zip_as_the_repository_makes_it(make_zip, compression):
     path = make_zip(others=["vocab.txt", "meta.json", "README"], compression=compression)
-    found = locate.resolve_model(path)
-    assert found == locate.ModelFiles(
-        locate.ZIP, str(path), "options.json", "model.hdf5", "vocab.txt"
-    )
-    assert_is_the_model(bilm_tf_model.read_model(path))
-    assert_is_the_model(bilm_tf_model.read_model(found))
+    assert_is_the_model(path)
 
 
 def test_zip_with_a_folder_and_what_other_systems_add(make_zip):
@@ -238,11 +274,11 @@ def test_zip_with_a_folder_and_what_other_systems_add(make_zip):
         "195/a/model.hdf5",
         others=["__MACOSX/195/a/._options.json", "__MACOSX/195/a/._model.hdf5", "195/", "195/a/"],
     )
-    assert_is_the_model(bilm_tf_model.read_model(path))
+    assert_is_the_model(path)
 
 
 def test_zip_need_not_be_called_so(make_zip):
-    assert_is_the_model(bilm_tf_model.read_model(make_zip(name="195")))
+    assert_is_the_model(make_zip(name="195"))
 
 
 def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
@@ -252,7 +288,7 @@ def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(inside))
     path = make_zip("../../escaped_options.json", f"{tmp_path}/absolute.hdf5")
     before = sorted(os.listdir(tmp_path))
-    assert_is_the_model(bilm_tf_model.read_model(path))
+    assert_is_the_model(path)
     assert sorted(os.listdir(tmp_path)) == before
     assert os.listdir(inside) == []  # nor does the temporary file stay
 
@@ -268,10 +304,10 @@ def test_temporary_file_goes_when_the_weights_are_wrong(make_zip, tmp_path, monk
 def test_zip_without_a_model_or_with_two(make_zip):
     path = make_zip(weights=None, others=["encoder.pkl"])
     assert error_of(path) == (
-        f"{path}: holds no model: no weight file (*.hdf5); it holds encoder.pkl, options.json"
+        f"{path}: holds no model: {LOOKED_FOR}; it holds encoder.pkl, options.json"
     )
     path = make_zip(options=None, others=["config.json"])
-    assert "holds no model: no options.json; it holds config.json, model.hdf5" in error_of(path)
+    assert error_of(path).endswith("(bilm-tf format); it holds config.json, model.hdf5")
     path = make_zip("a/options.json", others=["b/options.json"])
     assert "more than one options.json: a/options.json, b/options.json; " in error_of(path)
 
@@ -288,7 +324,10 @@ def test_wrong_options_in_a_zip(make_zip, tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("options.json", json.dumps({"a": " " * 2_000_000}))
         archive.writestr("model.hdf5", b"")
-    assert error_of(path) == f"{path}/options.json: is too large for options, over 1 MiB"
+    assert (
+        error_of(path)
+        == f"{path}/options.json: is too large for a description of a model, over 1 MiB"
+    )
 
 
 def test_what_is_no_zip(tmp_path):
@@ -329,7 +368,7 @@ def test_damaged_zips_never_give_another_kind_of_error(make_zip, compression):
             damaged[start : start + 8] = rng.bytes(8)
         path.write_bytes(damaged)
         try:
-            bilm_tf_model.read_model(path)
+            read(path)
         except InputError as error:
             messages.append(str(error))
     assert len(messages) > 60

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 import elmo_tf
 from elmo_tf.export import saved_model
-from elmo_tf.model.checkpoint import named_variables
 from elmo_tf.model.loading import load_encoder
+from elmo_tf.model.variables import named_variables
 from tests.export.small import difference
 from tests.integration.zoo import (
     CONFIGURATIONS,

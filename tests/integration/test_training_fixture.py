@@ -10,6 +10,7 @@ from elmo_tf.config.training import TrainingConfig
 from elmo_tf.formats import bilm_tf
 from elmo_tf.model.inputs.characters import CharacterInput
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables
 from elmo_tf.scoring.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
@@ -71,7 +72,9 @@ def vocabulary(folder):
 def make_model(folder, vocabulary, weights):
     config = ElmoConfig.from_file(folder / "training_options.json")
     model = ElmoLanguageModel(config, len(vocabulary), dropout=SETTINGS.dropout)
-    bilm_tf.assign_arrays(model.encoder, weights, model.softmax)
+    variables = model_variables(model.encoder, model.softmax)
+    for name, array in bilm_tf.from_published(config, weights).items():
+        variables[name].assign(array)
     return model
 
 

@@ -18,14 +18,13 @@ from elmo_tf.config.inputs import WordInputConfig
 from elmo_tf.config.model import ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.export import export_elmo, export_weights
-from elmo_tf.model import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
-from elmo_tf.model.loading import load_encoder
+from elmo_tf.model.loading import load_encoder, load_language_model
 from elmo_tf.scoring.evaluation import WindowScorer, score_batch
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.training.load_run import load_trained_model
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import TrainStep
+from tests.checkpoints import newest_arrays
 from tests.integration.numpy_bilm import word_layers
 from tests.training import tiny
 
@@ -161,7 +160,7 @@ def test_published_files(made, tmp_path):
 def test_a_softmax_with_a_kernel_of_its_own(made):
     write_options(made.folder, share=False, name="apart.json")
     run = run_training(made.folder, "apart", "--max_steps=2", options="apart.json")
-    shared, apart = (checkpoint.read_newest(path) for path in (made.run, run))
+    shared, apart = (newest_arrays(path) for path in (made.run, run))
     assert apart.keys() - shared.keys() == {"softmax.kernel"}
     assert not shared.keys() - apart.keys()
     published = made.folder / "published_apart"
@@ -203,7 +202,7 @@ def test_loss_falls_and_resumed_equals_unbroken_bit_for_bit(made):
     assert best["perplexity"] < 21  # 26 for a model that knows nothing
     run_training(made.folder, "resumed", "--max_steps=33")
     run_training(made.folder, "resumed", "--max_steps=1000")
-    one, two = (checkpoint.read_newest(path) for path in (made.folder / "resumed", made.run))
+    one, two = (newest_arrays(path) for path in (made.folder / "resumed", made.run))
     assert one.keys() == two.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], two[name], err_msg=name)
@@ -211,7 +210,7 @@ def test_loss_falls_and_resumed_equals_unbroken_bit_for_bit(made):
 
 def test_exact_losses_by_hand(made):
     """From the encoder's own top layer and the published softmax: one sentence, both ways."""
-    trained = load_trained_model(str(made.run))
+    trained = load_language_model(made.run)
     model, words = trained.model, trained.vocabulary
     assert model.softmax.kernel.shape == (26, 3)
     assert model.softmax.kernel is model.encoder.word_embedding.embedding

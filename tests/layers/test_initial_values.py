@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from elmo_tf.layers.initial_values import InitialValues
-from elmo_tf.model import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables
 from tests.training import tiny
 
 
 def kernels(**kwargs):
     """Of a whole model; biases and the mix start as constants in any case."""
     model = ElmoLanguageModel(tiny.CONFIG, vocabulary_size=11, seed=3, **kwargs)
-    variables = checkpoint.model_variables(model.encoder, model.softmax)
+    variables = model_variables(model.encoder, model.softmax)
     found = {
         name: variable.numpy()
         for name, variable in variables.items()

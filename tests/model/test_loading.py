@@ -1,5 +1,6 @@
 """Every kind of model becomes the same encoder; what is no model of ours gets a clear error."""
 
+import json
 import shutil
 import zipfile
 
@@ -10,12 +11,14 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError
 from elmo_tf.export import saved_model
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.model import checkpoint, loading
+from elmo_tf.model import loading
 from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.model.variables import model_variables, named_variables
 
 CONFIG = ElmoConfig(
     CharCnnConfig(
@@ -65,7 +68,7 @@ def run(encoder, tmp_path):
     softmax = SampledSoftmax(6)
     softmax.build((None, CONFIG.lstm.projection_dim))
     for step, model in ((2, ElmoEncoder(CONFIG, seed=6)), (10, encoder)):
-        variables = checkpoint.model_variables(model, softmax)
+        variables = model_variables(model, softmax)
         saved = tf.train.Checkpoint(model=variables, progress={"step": tf.Variable(step)})
         manager = tf.train.CheckpointManager(saved, path, 2, checkpoint_name="ckpt")
         manager.save(checkpoint_number=step)
@@ -73,7 +76,7 @@ def run(encoder, tmp_path):
 
 
 def weights_of(encoder):
-    return {name: value.numpy() for name, value in checkpoint.named_variables(encoder).items()}
+    return {name: value.numpy() for name, value in named_variables(encoder).items()}
 
 
 def assert_same(loaded, encoder, with_mix):
@@ -110,8 +113,7 @@ def test_training_directory(run, encoder):
 
 
 def test_resolved_model_and_constructor_arguments(exported, encoder):
-    found = locate.resolve_model(exported)
-    loaded = loading.load_encoder(found, dropout=0.25, name="mine")
+    loaded = loading.load_encoder(locate.find_model(exported), dropout=0.25, name="mine")
     assert_same(loaded, encoder, with_mix=True)
     assert (loaded.dropout, loaded.name) == (0.25, "mine")
 
@@ -231,9 +233,77 @@ def test_export_without_its_variables(exported, tmp_path):
 
 
 def test_vocabulary(exported, run, pair):
-    assert loading.vocabulary_of(locate.resolve_model(run)) == f"{run}/vocab.txt"
-    inside = f"{exported}/assets.extra/vocab.txt"
-    assert loading.vocabulary_of(locate.resolve_model(exported)) == inside
-    assert loading.vocabulary_of(locate.resolve_model(pair)) is None
+    for path, expected in (
+        (run, f"{run}/vocab.txt"),
+        (exported, f"{exported}/assets.extra/vocab.txt"),
+    ):
+        with locate.open_model(path) as model:
+            assert model.vocabulary_file == expected
+            assert model.vocabulary.words == [b"<S>", b"</S>", b"<UNK>"]
+            assert model.input_vocabulary is None  # it reads characters
     (run / "vocab.txt").unlink()
-    assert loading.vocabulary_of(locate.resolve_model(run)) is None
+    for path in (pair, run):
+        with locate.open_model(path) as model:
+            assert model.vocabulary_file is None
+            assert model.vocabulary is None
+
+
+@pytest.mark.parametrize("initial_weights", [None, "/home/me/elmo.zip"])
+def test_provenance_and_settings_of_a_run(run, initial_weights):
+    description = {
+        "settings": TrainingConfig(
+            tokenizer="unicode_script", normalize="nfc", unroll_steps=9
+        ).to_dict(),
+        "text": {"num_sentences": 1234, "num_tokens": 56789, "files": {"names": ["/home/me/a"]}},
+        "initial_weights": initial_weights,
+    }
+    (run / "training.json").write_text(json.dumps(description))
+    with locate.open_model(run) as model:
+        (sentence,) = model.provenance
+        assert (model.tokenizer, model.normalize) == ("unicode_script", "nfc")
+        assert model.unroll_steps == 9
+    assert "56,789 tokens in 1,234 sentences" in sentence
+    assert "unicode_script, normalization nfc" in sentence
+    assert ("weights of another model" in sentence) == (initial_weights is not None)
+    assert "home" not in sentence
+
+
+def test_provenance_of_other_formats(pair, exported):
+    for path, said in ((pair, "format of bilm-tf"), (exported, "earlier export")):
+        with locate.open_model(path) as model:
+            (sentence,) = model.provenance
+        assert said in sentence
+        assert str(path) not in sentence
+
+
+def test_text_settings_of_an_export(exported, tmp_path):
+    path = tmp_path / "exported"
+    shutil.copytree(exported, path)
+    with locate.open_model(path) as model:
+        assert (model.tokenizer, model.normalize) == (None, None)
+    (path / "assets.extra/text.json").write_text('{"tokenizer": "unicode_script"}')
+    with locate.open_model(path) as model:
+        assert (model.tokenizer, model.normalize) == ("unicode_script", None)
+
+
+def test_an_optimizer_is_read_by_name(run):
+    saved = tf.train.Checkpoint(
+        model=model_variables(ElmoEncoder(CONFIG)), optimizer={"a.b": tf.Variable([2.0, 3.0])}
+    )
+    saved.write(str(run / "ckpt-11"))
+    with locate.open_model(run) as model:
+        assert model.optimizer["a.b"].read().tolist() == [2.0, 3.0]
+
+
+def test_language_model_needs_a_softmax(exported, run, encoder):
+    with pytest.raises(InputError, match="exported: has no softmax to predict words with"):
+        loading.load_language_model(exported)
+    with pytest.raises(InputError, match=r"softmax.bias is \[6\], must be \[3\]"):
+        loading.load_language_model(run)
+    (run / "vocab.txt").write_text("<S>\n</S>\n<UNK>\na\nb\nc\n")
+    loaded = loading.load_language_model(run)
+    assert_same(loaded.model.encoder, encoder, with_mix=True)
+    assert loaded.model.softmax.kernel.shape == (6, 5)
+    (run / "vocab.txt").unlink()
+    with pytest.raises(InputError, match="run: does not say which words its softmax predicts"):
+        loading.load_language_model(run)

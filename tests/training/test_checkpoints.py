@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from elmo_tf.config.training import OPTIMIZERS, TrainingConfig
 from elmo_tf.errors import InputError
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.checkpoints import Position, RunCheckpoints, trained_variables
 from elmo_tf.training.optimizers import make_optimizer, named_slots
@@ -32,7 +33,7 @@ class Saved:
 
     def values(self):
         named = {
-            **checkpoint.model_variables(self.model.encoder, self.model.softmax),
+            **model_variables(self.model.encoder, self.model.softmax),
             **named_slots(self.optimizer, trained_variables(self.model)),
         }
         return {name: variable.numpy() for name, variable in named.items()}

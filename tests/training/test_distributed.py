@@ -15,8 +15,9 @@ import pytest
 from elmo_tf import train
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import UsageError
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.training.distributed import Replicas
+from tests.checkpoints import newest_arrays
 from tests.training import tiny
 from tests.training.events import read_events
 
@@ -75,7 +76,7 @@ def alone(folder):
 
 
 def read_run(directory):
-    return read_events(directory / "logs"), checkpoint.read_newest(directory)
+    return read_events(directory / "logs"), newest_arrays(directory)
 
 
 def start(folder, project_dir, program, *arguments, **environment):

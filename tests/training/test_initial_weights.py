@@ -7,11 +7,13 @@ import pytest
 
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError
+from elmo_tf.export import saved_model
 from elmo_tf.formats import bilm_tf
-from elmo_tf.model import checkpoint
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.training.initial_weights import read_initial_weights
+from elmo_tf.training.initial_weights import open_initial_weights
 from elmo_tf.training.loop import Trainer
 from tests.training import tiny
 
@@ -41,7 +43,7 @@ def published(folder, model):
 
 
 def values(model):
-    named = checkpoint.model_variables(model.encoder, model.softmax)
+    named = model_variables(model.encoder, model.softmax)
     return {name: variable.numpy() for name, variable in named.items()}
 
 
@@ -101,19 +103,38 @@ def test_a_run_killed_before_its_first_checkpoint_starts_from_them(folder, model
 def test_weights_of_another_shape(folder, published):
     pair = published(False)
     ElmoConfig.from_size("tiny").write(folder / "options.json")
-    with pytest.raises(InputError, match=r"weights.hdf5: does not fit its options"):
-        read_initial_weights(pair)
+    with (
+        pytest.raises(InputError, match=r"weights.hdf5: does not fit its options"),
+        open_initial_weights(pair),
+    ):
+        pass
 
 
 def test_a_run_without_a_checkpoint(folder):
     tiny.open_run(folder, "empty")
-    with pytest.raises(InputError, match="empty: has no checkpoint yet"):
-        read_initial_weights(str(folder / "empty"))
+    with (
+        pytest.raises(InputError, match="empty: is a training directory without a checkpoint"),
+        open_initial_weights(str(folder / "empty")),
+    ):
+        pass
 
 
 def test_a_softmax_of_unknown_words_counts_by_its_size(folder, published):
-    initial = read_initial_weights(published(True))
     words = [b"<S>", b"</S>", b"<UNK>", *(b"%d" % k for k in range(23))]
-    assert initial.has_softmax_for(Vocabulary(words))
-    assert not initial.has_softmax_for(Vocabulary(words[:-1]))
-    assert not read_initial_weights(published(False)).has_softmax_for(Vocabulary(words))
+    with open_initial_weights(published(True)) as initial:
+        assert initial.has_softmax_for(Vocabulary(words))
+        assert not initial.has_softmax_for(Vocabulary(words[:-1]))
+    with open_initial_weights(published(False)) as initial:
+        assert not initial.has_softmax_for(Vocabulary(words))
+
+
+def test_no_encoder_is_built_to_read_an_export(folder, model, monkeypatch):
+    """Weights come from the files by name, whatever the format."""
+    saved_model.export(model.encoder, folder / "exported")
+    monkeypatch.setattr(ElmoEncoder, "__init__", lambda *_, **__: pytest.fail("built an encoder"))
+    with open_initial_weights(str(folder / "exported")) as initial:
+        assert initial.config == tiny.CONFIG
+        assert not initial.has_softmax_for(Vocabulary([b"<S>", b"</S>", b"<UNK>"]))
+    monkeypatch.undo()
+    started = start(folder, "run", str(folder / "exported"))
+    assert_begun_from(started, values(model), False)

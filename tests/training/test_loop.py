@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.scoring.evaluation import Evaluation
 from elmo_tf.training import loop, run_directory
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
 from elmo_tf.training.step import StepResult
+from tests.checkpoints import newest_arrays
 from tests.training import tiny
 from tests.training.events import read_events
 
@@ -53,7 +54,7 @@ def train(folder, name="run", heldout=False, **settings):
 
 
 def weights(directory):
-    return checkpoint.read_newest(directory)
+    return newest_arrays(directory)
 
 
 def assert_equal(one, two):
@@ -246,7 +247,7 @@ def test_a_complete_run_does_nothing(folder):
 
 
 def test_heldout_figures_and_the_best_checkpoint(folder, capsys):
-    from elmo_tf.training.load_run import load_trained_model
+    from elmo_tf.model.loading import load_language_model
 
     train(folder, heldout=True, steps_per_evaluation=5, num_epochs=4)
     directory = folder / "run"
@@ -260,7 +261,7 @@ def test_heldout_figures_and_the_best_checkpoint(folder, capsys):
     assert stored["best"]["perplexity"] == pytest.approx(perplexities[best], abs=0.01)
     assert stored["last"]["perplexity"] == pytest.approx(perplexities[-1], abs=0.01)
 
-    trained = load_trained_model(str(directory / "best"))
+    trained = load_language_model(directory / "best")
     heldout = HeldOut(tiny.open_run(folder), [str(folder / "heldout.txt")])
     evaluation = heldout.evaluate(trained.model, None)
     assert evaluation.perplexity == pytest.approx(stored["best"]["perplexity"], rel=1e-6)

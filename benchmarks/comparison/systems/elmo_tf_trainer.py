@@ -10,6 +10,7 @@ from comparison.trainers import Trainer
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.formats import bilm_tf
 from elmo_tf.model.language_model import ElmoLanguageModel, Negatives, WindowTensors
+from elmo_tf.model.variables import model_variables
 from elmo_tf.training.negatives import draw_negatives
 from elmo_tf.training.optimizers import Adagrad
 from elmo_tf.training.step import Batch, TrainStep
@@ -24,7 +25,9 @@ class ElmoTfTrainer(Trainer):
         arrays = bilm_tf.read_weights(Path(model, "model.hdf5"), config)
         self._vocabulary_size = len(arrays[bilm_tf.SOFTMAX_NAMES[0]])
         language_model = ElmoLanguageModel(config, self._vocabulary_size, settings.dropout)
-        bilm_tf.assign_arrays(language_model.encoder, arrays, language_model.softmax)
+        variables = model_variables(language_model.encoder, language_model.softmax)
+        for name, array in bilm_tf.from_published(config, arrays).items():
+            variables[name].assign(array)
         self._step = TrainStep(
             language_model,
             Adagrad(settings.learning_rate),

@@ -2,15 +2,15 @@
 
 import os
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
-from elmo_tf.model import checkpoint
+from elmo_tf.formats import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
+from elmo_tf.model.variables import model_variables
 
 CONFIG = ElmoConfig(
     CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
@@ -25,7 +25,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def variables(model):
-    return checkpoint.model_variables(model.encoder, model.softmax)
+    return model_variables(model.encoder, model.softmax)
 
 
 @pytest.fixture
@@ -33,42 +33,17 @@ def prefix(variables, tmp_path):
     return tf.train.Checkpoint(model=variables).write(str(tmp_path / "ckpt-12"))
 
 
-def test_names_cover_every_variable(model, variables):
-    """By identity, so that neither a name nor a sublayer is left out."""
-    assert {id(variable) for variable in variables.values()} == {
-        id(variable.value) for variable in model.variables
-    }
-    shapes = {
-        "char_cnn.embedding": (261, 3),
-        "char_cnn.convolution_kernel_1": (2, 3, 5),
-        "char_cnn.highway_0.gate_bias": (9,),
-        "bilm.backward_1.input_kernel": (24, 2),
-        "scalar_mix.layer_weights": (3,),
-        "scalar_mix.gamma": (),
-        "softmax.kernel": (11, 2),
-    }
-    assert {name: tuple(variables[name].shape) for name in shapes} == shapes
+def read_model(reader):
+    return {name: array.read() for name, array in reader.model_arrays().items()}
 
 
-def test_without_a_softmax(model, variables):
-    names = checkpoint.model_variables(model.encoder).keys()
-    assert variables.keys() - names == {"softmax.kernel", "softmax.bias"}
-
-
-def test_a_variable_that_no_attribute_names_is_an_error():
-    class Hides(keras.layers.Layer):
-        def build(self, shape):
-            self.hidden = [self.add_weight(name="a", shape=(2,))]
-
-    layer = Hides()
-    layer.build(None)
-    with pytest.raises(ValueError, match="Hides: 1 variables, of which only 0"):
-        checkpoint.named_variables(layer)
+def read_all(prefix):
+    return read_model(checkpoint.CheckpointReader(prefix))
 
 
 def test_values_come_back(variables, prefix):
-    arrays = checkpoint.read_variables(prefix)
-    assert arrays.keys() == variables.keys()
+    arrays = read_all(prefix)
+    assert list(arrays) == sorted(variables)
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, variables[name].numpy())
 
@@ -76,36 +51,16 @@ def test_values_come_back(variables, prefix):
 def test_names_with_dots_and_slashes(tmp_path):
     values = {"a.b/c..d": tf.Variable(1.0), "a/b.S": tf.Variable(2.0), ".Sx": tf.Variable(3.0)}
     prefix = tf.train.Checkpoint(model=values).write(str(tmp_path / "ckpt-1"))
-    assert checkpoint.read_variables(prefix) == {"a.b/c..d": 1.0, "a/b.S": 2.0, ".Sx": 3.0}
+    assert read_all(prefix) == {"a.b/c..d": 1.0, "a/b.S": 2.0, ".Sx": 3.0}
 
 
 def test_groups_are_apart(tmp_path):
     saved = tf.train.Checkpoint(model={"a": tf.Variable(1.0)}, more={"a": tf.Variable("text")})
     reader = checkpoint.CheckpointReader(saved.write(str(tmp_path / "ckpt-1")))
-    assert (reader.shapes(), reader.shapes("more")) == ({"a": ()}, {"a": ()})
-    assert (reader.read("a"), reader.read("a", "more")) == (1.0, b"text")
-
-
-def test_assign_all_or_nothing(variables, prefix):
-    arrays = checkpoint.read_variables(prefix)
-    other = ElmoLanguageModel(CONFIG, vocabulary_size=11, seed=2)
-    others = checkpoint.model_variables(other.encoder, other.softmax)
-    before = {name: variable.numpy() for name, variable in others.items()}
-
-    wrong = {**arrays, "extra": np.zeros(3), "softmax.bias": np.zeros(5)}
-    del wrong["char_cnn.embedding"]
-    with pytest.raises(InputError) as error:
-        checkpoint.assign_variables(others, wrong, "x")
-    assert str(error.value) == (
-        "x: does not fit the model: missing: char_cnn.embedding [261, 3]; unexpected: extra [3]; "
-        "wrong shape: softmax.bias is [5], must be [11]"
-    )
-    for name, variable in others.items():
-        np.testing.assert_array_equal(variable.numpy(), before[name])
-
-    checkpoint.assign_variables(others, arrays, "x")
-    for name, variable in others.items():
-        np.testing.assert_array_equal(variable.numpy(), variables[name].numpy())
+    (one,), (two,) = (reader.arrays(group).values() for group in ("model", "more"))
+    assert (one.shape, two.shape) == ((), ())
+    assert (one.read(), two.read()) == (1.0, b"text")
+    assert reader.arrays("none") == {}
 
 
 def truncate(path):
@@ -125,14 +80,14 @@ def flip(path):
 def test_damage_is_noticed(prefix, damage, ending):
     damage(prefix + ending)
     with pytest.raises(checkpoint.DamagedCheckpointError, match=f"^{prefix}: .*") as error:
-        checkpoint.read_variables(prefix)
+        read_all(prefix)
     assert "\n" not in str(error.value)
 
 
 def test_a_checkpoint_of_others_is_named(tmp_path):
     prefix = tf.train.Checkpoint(net={"a": tf.Variable(1.0)}).write(str(tmp_path / "ckpt-1"))
     with pytest.raises(InputError, match=r"ckpt-1: is not a checkpoint of elmo_tf"):
-        checkpoint.read_variables(prefix)
+        read_all(prefix)
 
 
 def test_checkpoints_in_a_directory_newest_first(tmp_path):
@@ -147,11 +102,11 @@ def test_newest_that_is_whole(variables, tmp_path, caplog):
     for step in (9, 10, 11):
         saved.model["a"].assign(step)
         saved.write(str(tmp_path / f"ckpt-{step}"))
-    assert checkpoint.read_newest(tmp_path) == {"a": 11.0}
+    assert checkpoint.from_newest(tmp_path, read_model) == {"a": 11.0}
     assert not caplog.messages
     os.unlink(tmp_path / "ckpt-11.data-00000-of-00001")
     truncate(tmp_path / "ckpt-10.index")
-    assert checkpoint.read_newest(tmp_path) == {"a": 9.0}
+    assert checkpoint.from_newest(tmp_path, read_model) == {"a": 9.0}
     assert len(caplog.messages) == 2
     for step, message in zip((11, 10), caplog.messages, strict=True):
         assert message.startswith(f"{tmp_path}/ckpt-{step}: damaged or truncated checkpoint: ")
@@ -159,8 +114,7 @@ def test_newest_that_is_whole(variables, tmp_path, caplog):
 
 
 def test_no_checkpoint_and_none_that_is_whole(tmp_path):
-    with pytest.raises(InputError, match=f"^{tmp_path}: has no checkpoint yet$"):
-        checkpoint.read_newest(tmp_path)
+    assert checkpoint.from_newest(tmp_path, read_model) is None
     (tmp_path / "ckpt-3.index").touch()
     with pytest.raises(InputError, match="^no checkpoint can be read: .*ckpt-3: damaged"):
-        checkpoint.read_newest(tmp_path)
+        checkpoint.from_newest(tmp_path, read_model)

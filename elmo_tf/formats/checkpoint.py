@@ -1,0 +1,145 @@
+"""Checkpoints as dictionaries of arrays by name, read by TensorFlow's checkpoint reader.
+
+A checkpoint of ours has the arrays of its model in the dictionary `model`, by the names that
+`elmo_tf.model.variables` gives them. These outlive the classes of the code, which the object
+graphs of Keras do not. TensorFlow checks a sum over each array that it reads: a file that was cut
+off, or that lost bits, is noticed and never taken for weights.
+"""
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from elmo_tf.errors import InputError
+from elmo_tf.storage.stored_array import StoredArray
+
+_logger = logging.getLogger(__name__)
+
+# The dictionaries that runs and exports have; see `elmo_tf.training.checkpoints`.
+MODEL, OPTIMIZER, INITIAL_STATE = "model", "optimizer", "initial_state"
+CHECKPOINT_NAME = "ckpt"
+
+Result = TypeVar("Result")
+
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+class DamagedCheckpointError(InputError):
+    """A checkpoint that can't be read: cut off, changed, or partly gone."""
+
+
+class CheckpointReader:
+    """The arrays of a checkpoint by dictionary and name.
+
+    Args:
+      prefix: path of the checkpoint without `.index`; of a SavedModel, `variables/variables`.
+
+    Raises:
+      DamagedCheckpointError: there is no such checkpoint, or it can't be read.
+    """
+
+    def __init__(self, prefix: str | os.PathLike) -> None:
+        import tensorflow as tf
+
+        # TensorFlow translates statuses of its C++ into one or the other.
+        self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
+        self.prefix = os.fspath(prefix)
+        # TensorFlow's own words for a missing file are about a table of tensors.
+        if not os.path.isfile(f"{self.prefix}.index"):
+            raise DamagedCheckpointError(f"{self.prefix}: there is no such checkpoint")
+        try:
+            self._reader = tf.train.load_checkpoint(self.prefix)
+            self._shapes = self._reader.get_variable_to_shape_map()
+            self._dtypes = self._reader.get_variable_to_dtype_map()
+            self._reader.get_tensor(_OBJECT_GRAPH)  # written last, so the first to be cut off
+        except self._read_errors as error:
+            raise self._damaged(error) from error
+
+    def arrays(self, group: str = MODEL) -> dict[str, StoredArray]:
+        """The arrays of one dictionary by name, sorted.
+
+        Reading one raises a `DamagedCheckpointError` if its bytes are not those that were written.
+        """
+        start = f"{group}/"
+        return {
+            _unescape(key[len(start) : -len(_VALUE)]): StoredArray(
+                tuple(shape), self._dtypes[key].as_numpy_dtype, functools.partial(self._read, key)
+            )
+            for key, shape in sorted(self._shapes.items())
+            if key.startswith(start) and key.endswith(_VALUE)
+        }
+
+    def model_arrays(self) -> dict[str, StoredArray]:
+        """The arrays of the dictionary `model`.
+
+        Raises:
+          InputError: there is no such dictionary.
+        """
+        found = self.arrays()
+        if not found:
+            raise InputError(f"{self.prefix}: is not a checkpoint of elmo_tf: no model in it")
+        return found
+
+    def _read(self, key: str, rows: slice | None) -> np.ndarray:
+        try:
+            values = np.asarray(self._reader.get_tensor(key), self._dtypes[key].as_numpy_dtype)
+        except self._read_errors as error:
+            raise self._damaged(error) from error
+        return values if rows is None else values[rows]
+
+    def _damaged(self, error: Exception) -> DamagedCheckpointError:
+        reason = " ".join(str(getattr(error, "message", error)).split())
+        return DamagedCheckpointError(f"{self.prefix}: damaged or truncated checkpoint: {reason}")
+
+
+def checkpoints_in(directory: str | os.PathLike) -> list[str]:
+    """The prefixes of a training directory's checkpoints, newest first; damaged ones among them."""
+    steps = [
+        int(match[1])
+        for name in os.listdir(directory)
+        if (match := re.fullmatch(rf"{CHECKPOINT_NAME}-(\d+)\.index", name))
+    ]
+    return [os.path.join(directory, f"{CHECKPOINT_NAME}-{step}") for step in sorted(steps)[::-1]]
+
+
+def from_newest(
+    directory: str | os.PathLike,
+    read: Callable[[CheckpointReader], Result],
+    is_quiet: bool = False,
+) -> Result | None:
+    """What `read` makes of the newest checkpoint that is not damaged; None if there is none at all.
+
+    A damaged one, which a power cut or a full disk may leave, is named in a warning.
+
+    Args:
+      directory: of a training run.
+      read: has to read all that it will need, since only reading finds damage.
+      is_quiet: whether damaged ones are passed over without a warning.
+
+    Raises:
+      InputError: all of them are damaged, or what `read` raises.
+    """
+    damaged: list[str] = []
+    for prefix in checkpoints_in(directory):
+        try:
+            result = read(CheckpointReader(prefix))
+        except DamagedCheckpointError as error:
+            damaged.append(str(error))
+            continue
+        for message in () if is_quiet else damaged:
+            _logger.warning("%s; going back to %s", message, os.path.basename(prefix))
+        return result
+    if damaged:
+        raise InputError(f"no checkpoint can be read: {'; '.join(damaged)}")
+    return None
+
+
+def _unescape(key: str) -> str:
+    """Undoes what `tf.train.Checkpoint` does to names of a dictionary, where "/" has a meaning."""
+    return re.sub(r"\.(\.|S)", lambda match: "." if match[1] == "." else "/", key)

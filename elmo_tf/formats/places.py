@@ -1,0 +1,154 @@
+"""Where a model's files are: in a directory, in an archive, or each named by the user.
+
+A place gives the files names, the same for all kinds of places, so that a reader of a format asks
+for "options.json" and not for where it is.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.errors import InputError, printable
+from elmo_tf.storage import files, zips
+
+_LARGEST_JSON = 1 << 20
+_MOST_SHOWN = 10
+
+
+class Place(Protocol):
+    """Files by name.
+
+    Attributes:
+      path: what the user named.
+      names: the names of the files, sorted; of a directory those at its top.
+      originals: paths of what the user named, one or more.
+    """
+
+    path: str
+    names: list[str]
+    originals: list[str]
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file, be it in a directory of the place."""
+
+    def shown(self, name: str) -> str:
+        """What to call a file in errors."""
+
+    def size(self, name: str) -> int:
+        """The bytes of a file."""
+
+    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
+        """A path where the file can be read, a copy of it if need be, while the context lasts."""
+
+
+class NamedFiles:
+    """Files that the user named one by one, under the names that a directory would give them.
+
+    Args:
+      files: paths by name.
+      beside: paths of files that belong to them if they exist, by name.
+    """
+
+    def __init__(self, files: Mapping[str, str], beside: Mapping[str, str]) -> None:
+        self.originals = list(files.values())
+        self.path = ",".join(self.originals)
+        there = {name: path for name, path in beside.items() if os.path.isfile(path)}
+        self._files = {**files, **there}
+        self.names = sorted(self._files)
+
+    def has(self, name: str) -> bool:
+        return name in self._files
+
+    def shown(self, name: str) -> str:
+        return self._files[name]
+
+    def size(self, name: str) -> int:
+        return _size(self._files[name])
+
+    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
+        return contextlib.nullcontext(self._files[name])
+
+
+class Directory:
+    """The files of a directory. Hidden ones are not listed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.originals = [path]
+        try:
+            with os.scandir(path) as entries:
+                self.names = sorted(e.name for e in entries if e.is_file() and e.name[0] != ".")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+    def has(self, name: str) -> bool:
+        return os.path.isfile(self.shown(name))
+
+    def shown(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def size(self, name: str) -> int:
+        return _size(self.shown(name))
+
+    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
+        return contextlib.nullcontext(self.shown(name))
+
+
+class Zip:
+    """The files of a zip, in whatever folder of it; a copy is made of each that is read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.originals = [path]
+        with zips.open_zip(path) as archive:
+            self.names = sorted(name for name in archive.namelist() if not name.endswith("/"))
+
+    def has(self, name: str) -> bool:
+        return name in self.names
+
+    def shown(self, name: str) -> str:
+        return f"{self.path}/{printable(name)}"
+
+    def size(self, name: str) -> int:
+        with zips.open_zip(self.path) as archive:
+            return archive.getinfo(name).file_size
+
+    @contextlib.contextmanager
+    def local(self, name: str) -> Iterator[str]:
+        with zips.open_zip(self.path) as archive, zips.extracted(archive, name) as path:
+            yield path
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_small_json(place: Place, name: str) -> dict[str, Any]:
+    """The JSON object of a file, which may be up to 1 MiB.
+
+    Raises:
+      InputError: the file is larger, or no JSON object.
+    """
+    source = place.shown(name)
+    if place.size(name) > _LARGEST_JSON:
+        raise InputError(f"{source}: is too large for a description of a model, over 1 MiB")
+    with place.local(name) as path, open(path, "rb") as file:
+        return files.parse_json(file.read(), source)
+
+
+def read_options(place: Place, name: str) -> ElmoConfig:
+    """The configuration in a file of options; errors as of `ElmoConfig.from_file`."""
+    return ElmoConfig.from_options(read_small_json(place, name), place.shown(name))
+
+
+def enumerate_names(names: Sequence[str]) -> str:
+    """Names for an error, the first ones of very many."""
+    shown = ", ".join(map(printable, names[:_MOST_SHOWN]))
+    if len(names) > _MOST_SHOWN:
+        shown += f" and {len(names) - _MOST_SHOWN:,} more"
+    return shown or "no files"

@@ -1,0 +1,11 @@
+"""What tests want to know of the checkpoints of a run."""
+
+from elmo_tf.formats import locate
+
+
+def newest_arrays(directory):
+    """The arrays of the newest checkpoint of a run by name, read through the run's reader."""
+    arrays = {}
+    with locate.open_model(directory) as model:
+        model.read(model.names(), arrays.__setitem__)
+    return arrays
