@@ -5,7 +5,7 @@ ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `encoder` (
 strings to named outputs), `language_model` and `training` (how its weights are learnt), `weights`
 (how they are stored), and `export.saved_model` (how they are shipped).
 
-    encoder = elmo_tf.ElmoEncoder.from_weights("options.json", "weights.hdf5")
+    encoder = elmo_tf.ElmoEncoder.from_model("options.json,weights.hdf5")
     encoder(["The cat sat on the mat ."])["elmo"]         # [1, 7, 2 * projection_dim]
 
 Names are imported when they are first used: importing TensorFlow takes seconds, and `--help` or
