@@ -60,11 +60,12 @@ def _run(options: flags.FlagValues) -> None:
         command_line.load_tensorflow()
     with found.open() as model:
         _report_mix(model)
-        names = model.names(scalar_mix=False, softmax=model.softmax_is_passed_on)
         ours: Arrays = {}
-        model.read(names, ours.__setitem__)
-        config, vocabulary = model.config, model.input_vocabulary
-    vocabularies = {} if vocabulary is None else {VOCABULARY_FILE: vocabulary}
+        model.read(
+            model.names(scalar_mix=False, softmax=model.softmax_is_passed_on), ours.__setitem__
+        )
+        config, words = model.config, model.input_vocabulary
+    vocabularies = {} if words is None else {VOCABULARY_FILE: words}
     with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
         arrays = bilm_tf.to_published(config, ours.get, _softmax_size(ours))

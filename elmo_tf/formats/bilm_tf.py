@@ -67,11 +67,15 @@ def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]
 
 
 def _word_entries(config: ElmoConfig) -> list[Entry]:
+    assert isinstance(config.input, WordInputConfig)
+    if config.input.vocabulary_size is None:
+        raise InputError("a model with word input has no table before its vocabulary is known")
     shape = (config.input.vocabulary_size, config.lstm.projection_dim)
     return [mapping.same("embedding", shape, "word_embedding.embedding")]
 
 
 def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
+    assert isinstance(config.input, CharCnnConfig)
     cnn, dim = config.input, config.lstm.projection_dim
     width = cnn.num_filters
     entries = [

@@ -77,8 +77,8 @@ def _place(
 ) -> Place:
     path = os.path.expanduser(os.fspath(path))
     if weights is not None:
-        files_named = filter(None, (weights, vocabulary))
-        return _named_files(path, *map(os.path.expanduser, map(os.fspath, files_named)))
+        files_named = [os.fspath(each) for each in (weights, vocabulary) if each]
+        return _named_files(path, *(os.path.expanduser(each) for each in files_named))
     if os.path.isdir(path):
         return Directory(path)
     if os.path.isfile(path):
@@ -107,10 +107,9 @@ def _split_at_commas(path: str) -> list[str]:
     return next((split for split in splits if all(map(os.path.exists, split))), likely)
 
 
-def _named_files(options: str, weights: str, vocabulary: str | None = None) -> NamedFiles:
-    named = {OPTIONS_FILE: options, WEIGHTS_FILE: weights}
-    if vocabulary is not None:
-        named[VOCABULARY_FILE] = vocabulary
+def _named_files(options: str, weights: str, *words: str) -> NamedFiles:
+    names = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
+    named = dict(zip(names, (options, weights, *words), strict=False))
     for path in named.values():
         if not os.path.isfile(path):
             what = "is not a file" if os.path.exists(path) else "there is no such file"

@@ -36,23 +36,24 @@ class SavedModel:
                 f"{place.path}: is a SavedModel, but not an export of elmo_tf: it has no {_OPTIONS}"
             )
         config = read_options(place, _OPTIONS)
-        vocabulary = place.shown(_VOCABULARY) if place.has(_VOCABULARY) else None
-        if config.input.needs_vocabulary and vocabulary is None:
+        words_file = place.shown(_VOCABULARY) if place.has(_VOCABULARY) else None
+        if config.input.needs_vocabulary and words_file is None:
             raise InputError(f"{place.path}: has no {_VOCABULARY}, and with it no words to look up")
         text = text_settings.read(place, f"{EXTRA_DIRECTORY}/{text_settings.TEXT_FILE}")
         reader = CheckpointReader(os.path.join(place.path, "variables", "variables"))
-        notes = ()
+        notes = []
         if reader.arrays(checkpoint.INITIAL_STATE):
-            notes = (
-                "starts sentences from a state of its own; read as a model it starts from zeros",
+            notes.append(
+                f"{place.path}: starts sentences from a state of its own; read as a model it "
+                "starts from zeros"
             )
         yield OpenedModel(
             reader.prefix,
             config,
             reader.model_arrays(),
-            vocabulary_file=vocabulary,
+            vocabulary_file=words_file,
             tokenizer=text.tokenizer,
             normalize=text.normalize,
             provenance=("Made from an earlier export, whose model card may say more.",),
-            notes=tuple(f"{place.path}: {note}" for note in notes),
+            notes=tuple(notes),
         )

@@ -32,26 +32,30 @@ class TrainingRun:
         config = read_options(place, OPTIONS_FILE)
         description = files.read_json(place.shown(TRAINING_FILE))
         training = _settings(description, place.shown(TRAINING_FILE))
-        vocabulary = place.shown(VOCABULARY_FILE) if place.has(VOCABULARY_FILE) else None
-        if config.input.needs_vocabulary and vocabulary is None:
+        words_file = place.shown(VOCABULARY_FILE) if place.has(VOCABULARY_FILE) else None
+        if config.input.needs_vocabulary and words_file is None:
             raise InputError(
                 f"{directory}: has no {VOCABULARY_FILE}, and with it no words to look up"
             )
         newest = _from_newest(directory, lambda reader: reader, is_quiet=True)
 
         def attempt(use: Callable[[StoredArrays], None]) -> None:
+            def read(reader: CheckpointReader) -> CheckpointReader:
+                use(reader.model_arrays())
+                return reader
+
             # The directory is listed again: a run that goes on has removed checkpoints meanwhile.
-            _from_newest(directory, lambda reader: (use(reader.model_arrays()),))
+            _from_newest(directory, read)
 
         yield OpenedModel(
             newest.prefix,
             config,
             newest.model_arrays(),
             optimizer=newest.arrays(checkpoint.OPTIMIZER),
-            vocabulary_file=vocabulary,
-            tokenizer=training and training.tokenizer,
-            normalize=training and training.normalize,
-            unroll_steps=training and training.unroll_steps,
+            vocabulary_file=words_file,
+            tokenizer=None if training is None else training.tokenizer,
+            normalize=None if training is None else training.normalize,
+            unroll_steps=None if training is None else training.unroll_steps,
             provenance=(_provenance(description, training),),
             _attempt=attempt,
         )

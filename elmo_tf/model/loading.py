@@ -56,14 +56,14 @@ def load_language_model(path: str | os.PathLike) -> LoadedLanguageModel:
             raise InputError(
                 f"{path}: has no softmax to predict words with; a training run of ours has one"
             )
-        vocabulary = opened.vocabulary
-        if vocabulary is None:
+        words = opened.vocabulary
+        if words is None:
             raise InputError(f"{path}: does not say which words its softmax predicts")
         model = ElmoLanguageModel(
-            opened.config, len(vocabulary), vocabulary=vocabulary, without_initialization=True
+            opened.config, len(words), vocabulary=words, without_initialization=True
         )
         named = variables.model_variables(model.encoder, model.softmax)
         variables.assign(named, opened, softmax=True)
     return LoadedLanguageModel(
-        model, vocabulary, opened.tokenizer, opened.normalize, opened.unroll_steps
+        model, words, opened.tokenizer, opened.normalize, opened.unroll_steps
     )

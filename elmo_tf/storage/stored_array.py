@@ -47,7 +47,7 @@ class StoredArray:
             zeros that take no memory, to learn the shape.
           rows: of the first axis; no others are read.
         """
-        zeros = np.broadcast_to(np.zeros([], self.dtype), self.shape)
+        zeros = np.broadcast_to(np.zeros([], self.dtype), self.shape or ())
 
         def read(rows_of_view: slice | None) -> np.ndarray:
             values = of(self._read(rows))

@@ -35,7 +35,7 @@ class InitialWeights(NamedTuple):
         if bias is None or bias.shape != (len(vocabulary),):
             return False
         # A model that doesn't say its words is taken to have these if it has as many.
-        return self.model.vocabulary is None or self.model.vocabulary.words == vocabulary.words
+        return (self.model.vocabulary or vocabulary).words == vocabulary.words
 
     def check_words(self, vocabulary: Vocabulary) -> None:
         """Raises an `InputError` if the model looks words up, and in another vocabulary."""
