@@ -1,11 +1,12 @@
-"""Writes a model of any kind in the published format of bilm-tf and AllenNLP.
+"""Writes a model of any kind in the format of bilm-tf and AllenNLP.
 
     python -m export.export_weights --model=run/best --output_dir=published
     python -m export.export_weights --model=exported --output_dir=published --overwrite
 
-The directory gets options.json and weights.hdf5 and, for a model with word input, vocab.txt.
-Weights that came in this format are written byte for byte as they were. Two things have no place
-in it and are left out: the scalar mix, and the softmax of a training run.
+The directory gets options.json and weights.hdf5; for a model with word input, vocab.txt; and, where
+the model knows how its text was tokenized, text.json, which other programs need not read. Weights
+that came in this format are written byte for byte as they were. Two things have no place in it and
+are left out: the scalar mix, and the softmax of a training run.
 """
 
 import os
@@ -19,6 +20,7 @@ from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.mapping import Arrays
 from elmo_tf.formats.opened_model import SCALAR_MIX, SOFTMAX, OpenedModel
+from elmo_tf.formats.text_settings import TEXT_FILE, TextSettings
 from elmo_tf.storage import directories
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
@@ -65,6 +67,7 @@ def _run(options: flags.FlagValues) -> None:
             model.names(scalar_mix=False, softmax=model.softmax_is_passed_on), ours.__setitem__
         )
         config, words = model.config, model.input_vocabulary
+        text = TextSettings(model.tokenizer, model.normalize)
     vocabularies = {} if words is None else {VOCABULARY_FILE: words}
     with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
@@ -72,6 +75,8 @@ def _run(options: flags.FlagValues) -> None:
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
         for name, words in vocabularies.items():
             words.write(os.path.join(folder, name))
+        if any(text):
+            text.write(os.path.join(folder, TEXT_FILE))
     print(f"wrote {path}: {directories.size_in_words(path)}")
     names = (OPTIONS_FILE, WEIGHTS_FILE, *vocabularies)
     paths = ",".join(os.path.join(path, name) for name in names)
@@ -84,7 +89,8 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _is_pair(path: str) -> bool:
-    return set(os.listdir(path)) - {VOCABULARY_FILE} == {OPTIONS_FILE, WEIGHTS_FILE}
+    names = set(os.listdir(path)) - {VOCABULARY_FILE, TEXT_FILE}
+    return names == {OPTIONS_FILE, WEIGHTS_FILE}
 
 
 def _softmax_size(arrays: Arrays) -> int | None:

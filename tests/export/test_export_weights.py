@@ -90,6 +90,18 @@ def test_a_softmax_that_came_along_is_kept(encoder, tmp_path, capsys):
     assert written.read_bytes() == (tmp_path / "weights.hdf5").read_bytes()
 
 
+def test_the_tokenizer_of_the_text_goes_along(encoder, tmp_path, capsys):
+    CONFIG.write(tmp_path / "options.json")
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
+    settings = {"tokenizer": "unicode_script", "normalize": "nfkc"}
+    (tmp_path / "text.json").write_text(json.dumps(settings))
+    for _ in range(2):  # the second replaces the first, text.json included
+        assert run(capsys, model=tmp_path, output_dir=tmp_path / "out", overwrite=True)[0] == 0
+    assert json.loads((tmp_path / "out/text.json").read_text()) == settings
+    read = elmo_tf.ElmoEncoder.from_model(tmp_path / "out")
+    assert (read.tokenizer, read.normalize) == ("unicode_script", "nfkc")
+
+
 def test_what_exists_is_refused_and_replaced_only_if_asked_for(exported, tmp_path, capsys):
     path = tmp_path / "published"
     path.mkdir()
