@@ -65,7 +65,7 @@ def test_a_whole_run(folder, capfd):
     assert lines[1].endswith(", which has 100.00% of the text's")
     assert lines[4] == "building the graph of a step, which may take a minute"
     assert re.fullmatch(rf"step 1 of {steps}: sampled loss \d+\.\d+", lines[5])
-    heldout = [line for line in lines if "held-out perplexity" in line]
+    heldout = [line for line in lines if re.match("step .*held-out perplexity", line)]
     assert [line.split(":")[0] for line in heldout] == [f"step {steps // 2}", f"step {steps}"]
 
     summary = lines[lines.index("done; what to do next:") - 1]

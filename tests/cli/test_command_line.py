@@ -233,7 +233,7 @@ def commands():
     found = []
     for package in ("elmo_tf", "export"):
         for path in sorted((PROJECT_DIR / package).glob("*.py")):
-            if "    return command_line.run(_FLAGS" in path.read_text(encoding="utf-8"):
+            if "    return command_line.run(" in path.read_text(encoding="utf-8"):
                 found.append(f"{package}.{path.stem}")
     return found
 
