@@ -30,17 +30,22 @@ class CachedWords(tf.Module):
     Args:
       encoder: computes the embeddings.
       words: UTF-8, or any other bytes; repeated ones count once.
+      dtype: what the embeddings are stored as.
 
     Attributes:
       embeddings: the variable, `[words, projection_dim]`, not trainable.
     """
 
-    def __init__(self, encoder: ElmoEncoder, words: Sequence[bytes]) -> None:
+    def __init__(
+        self, encoder: ElmoEncoder, words: Sequence[bytes], dtype: str = "float32"
+    ) -> None:
         super().__init__(name="cached_words")
         words = list(dict.fromkeys(words))
         places = np.arange(len(words), dtype=np.int64)
         self.embeddings = tf.Variable(
-            WordVectors(encoder)(words), trainable=False, name="cached_words/embeddings"
+            tf.cast(WordVectors(encoder)(words), dtype),
+            trainable=False,
+            name="cached_words/embeddings",
         )
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(tf.constant(words, tf.string), places),
@@ -57,8 +62,9 @@ class CachedWords(tf.Module):
         places = self._table.lookup(words)  # [words]
         is_cached = places != _NOT_CACHED
         cached, others = tf.where(is_cached)[:, 0], tf.where(~is_cached)[:, 0]
-        found = tf.gather(self.embeddings, tf.gather(places, cached))
         computed = embed_others(tf.gather(words, others))
+        found = tf.gather(self.embeddings, tf.gather(places, cached))
+        found = tf.cast(found, computed.dtype)
         return tf.dynamic_stitch(
             [tf.cast(cached, tf.int32), tf.cast(others, tf.int32)], [found, computed]
         )

@@ -54,6 +54,14 @@ flags.DEFINE_enum(
     "all: the language model as well, which costs a pass back through it.",
     _FLAGS,
 )
+flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    ["float32", "float16", "bfloat16"],
+    "How weights are stored. float16 and bfloat16 halve the size of the export and round the "
+    "weights; computation is in float32. They need --trainable=mix.",
+    _FLAGS,
+)
 flags.DEFINE_string(
     "cache_vocab_file",
     None,
@@ -99,6 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: flags.FlagValues) -> None:
+    if options.dtype != "float32" and options.trainable == "all":
+        raise UsageError(
+            f"--dtype={options.dtype}: needs --trainable=mix, since steps of training are smaller "
+            "than what half precision can store"
+        )
     if options.cache_vocab_file is not None and options.trainable == "all":
         raise UsageError(
             "--cache_vocab_file: needs --trainable=mix, since training the character CNN would not "
@@ -133,6 +146,7 @@ def _run(options: flags.FlagValues) -> None:
             encoder,
             options.output_dir,
             trainable=options.trainable,
+            dtype=options.dtype,
             overwrite=options.overwrite,
             archive=options.archive,
             vocabulary_file=model.vocabulary_file,

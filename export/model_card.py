@@ -146,6 +146,14 @@ def note_on_cached_words(embeddings: tf.Variable) -> str:
     )
 
 
+def note_on_dtype(dtype: str) -> str:
+    """What a user has to know of weights in half precision."""
+    return (
+        f"Weights are stored in {dtype}, which halves the size of the export, and are computed "
+        "with in float32; those of the scalar mix are float32 throughout."
+    )
+
+
 def note_on_initial_state(num_sentences: int) -> str:
     """What a user has to know of a stored initial state."""
     return (

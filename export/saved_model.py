@@ -37,7 +37,12 @@ from .cached_words import CachedWords
 from .signatures import MIX, WaysIn, copy_variables
 
 TRAINABLE = ("mix", "all")
+DTYPES = ("float32", "float16", "bfloat16")
 MODEL_CARD_FILE = "README.md"
+ROUNDED_WEIGHTS = (
+    "dtype float16 or bfloat16 needs trainable=mix: steps of training are smaller than what half "
+    "precision can store"
+)
 STALE_CACHE = (
     "cached words need trainable=mix: training the character CNN would not change what is cached"
 )
@@ -56,6 +61,7 @@ class ExportedElmo(tf.Module):
       trainable: "mix" if a user's training may change the scalar mix only; "all" for every weight.
       cached_words: words whose embeddings are looked up and not computed; see `CachedWords`.
       initial_state: the state that each row starts from, or None for zeros.
+      dtype: one of `DTYPES`, in which weights are stored; computation is in float32.
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `elmo_tf.model.variables`).
@@ -82,18 +88,20 @@ class ExportedElmo(tf.Module):
         trainable: str = "mix",
         cached_words: Sequence[bytes] = (),
         initial_state: InitialState | None = None,
+        dtype: str = "float32",
     ) -> None:
         super().__init__(name="elmo")
         trains_layers = trainable == "all"
         # Before all other attributes: a variable's name in the checkpoint is the first way to it.
-        self.model = copy_variables(encoder, trains_layers)
+        self.model = copy_variables(encoder, trains_layers, dtype)
+        self._dtype = dtype
         state = None
         self._initial_state = initial_state
         if initial_state is not None:
             self.initial_state = _state_variables(initial_state.state)
             values = list(self.initial_state.values())
             state = tf.nest.pack_sequence_as(initial_state.state, values)
-        self.cached_words = CachedWords(encoder, cached_words) if cached_words else None
+        self.cached_words = CachedWords(encoder, cached_words, dtype) if cached_words else None
         self.variables = [
             *self.model.values(),
             *([] if initial_state is None else self.initial_state.values()),
@@ -118,6 +126,8 @@ class ExportedElmo(tf.Module):
     def notes(self) -> list[str]:
         """What is particular about this export, for the model card."""
         notes = []
+        if self._dtype != "float32":
+            notes.append(model_card.note_on_dtype(self._dtype))
         if self.cached_words is not None:
             notes.append(model_card.note_on_cached_words(self.cached_words.embeddings))
         if self._initial_state is not None:
@@ -194,6 +204,7 @@ def export(
     provenance: Iterable[str] = (),
     cached_words: Sequence[bytes] = (),
     initial_state: InitialState | None = None,
+    dtype: str = "float32",
 ) -> None:
     """Writes an encoder as a SavedModel, whole or not at all.
 
@@ -212,6 +223,8 @@ def export(
         from. The results are the same.
       initial_state: of each row, in all signatures; None for zeros. See
         `elmo_tf.model.initial_state.mean_initial_state`.
+      dtype: "float32"; or "float16" or "bfloat16", with which an export is half as large. Weights
+        are then rounded where they are stored; computation is in float32.
 
     Raises:
       InputError: `trainable` is none of the two, or "all" with cached words; `output_dir` can't
@@ -219,6 +232,10 @@ def export(
     """
     if trainable not in TRAINABLE:
         raise InputError(f"trainable must be one of {', '.join(TRAINABLE)}, got {trainable!r}")
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if dtype != "float32" and trainable == "all":
+        raise InputError(ROUNDED_WEIGHTS)
     if isinstance(provenance, str):
         raise InputError(f"provenance must be a list of sentences, got {provenance!r}")
     if cached_words and trainable == "all":
@@ -227,7 +244,7 @@ def export(
     if archive:
         directories.check_archive_target(packed, overwrite)
     with directories.write_directory_atomically(output_dir, overwrite, is_saved_model) as folder:
-        module = ExportedElmo(encoder, trainable, cached_words, initial_state)
+        module = ExportedElmo(encoder, trainable, cached_words, initial_state, dtype)
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)
         encoder.config.write(os.path.join(extras, OPTIONS_FILE))

@@ -129,7 +129,14 @@ class WaysIn:
     def _exported_variables(self) -> keras.StatelessScope:
         """While this is entered, the encoder's layers compute with the exported variables."""
         pairs = _keras_variables(self._encoder)
-        return keras.StatelessScope([(pairs[name], self._variables[name]) for name in pairs])
+        # Weights stored in half precision are computed with in the encoder's.
+        return keras.StatelessScope(
+            [(pairs[name], _in_dtype(self._variables[name], pairs[name].dtype)) for name in pairs]
+        )
+
+
+def _in_dtype(variable: tf.Variable, dtype: str) -> tf.Variable | tf.Tensor:
+    return variable if variable.dtype == tf.as_dtype(dtype) else tf.cast(variable, dtype)
 
 
 def _keras_variables(encoder: ElmoEncoder) -> dict[str, keras.Variable]:
@@ -137,11 +144,14 @@ def _keras_variables(encoder: ElmoEncoder) -> dict[str, keras.Variable]:
     return {name: of_value[id(value)] for name, value in named_variables(encoder).items()}
 
 
-def copy_variables(encoder: ElmoEncoder, trains_layers: bool) -> Variables:
-    """Variables of TensorFlow with the values of the encoder's, by name; the mix is trainable."""
+def copy_variables(encoder: ElmoEncoder, trains_layers: bool, dtype: str) -> Variables:
+    """Variables of TensorFlow with the values of the encoder's, by name; the mix is trainable.
+
+    Those of the mix stay in float32, the others are stored as `dtype`.
+    """
     return {
         name: tf.Variable(
-            value,
+            value if name.startswith(MIX) else tf.cast(value, dtype),
             trainable=trains_layers or name.startswith(MIX),
             name=name.replace(".", "/"),
         )
