@@ -8,7 +8,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.export import export_elmo, saved_model
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.loading import load_encoder
-from elmo_tf.model.checkpoint import named_variables
+from elmo_tf.model.variables import named_variables
 from tests.export.small import difference, make_encoder
 
 TEXTS = ["The cat sat", "", "one two"]
