@@ -15,6 +15,9 @@ class InputError(ValueError):
         super().__init__(message)
         self.arguments = arguments
 
+    # Keras adds several lines, with colour codes, to what a layer raises, unless it finds this.
+    _keras_call_info_injected = True
+
 
 class UsageError(InputError):
     """A command or function was called wrongly; as `InputError`, but commands exit with 2."""

@@ -20,6 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.formats.checkpoint import INITIAL_STATE
 from elmo_tf.formats.file_names import EXTRA_DIRECTORY, OPTIONS_FILE
@@ -30,6 +31,7 @@ from elmo_tf.model.initial_state import InitialState
 from elmo_tf.model.variables import Variables
 from elmo_tf.storage import directories, files
 from elmo_tf.storage.directories import is_saved_model
+from elmo_tf.text import forms
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 from . import model_card, warmup
@@ -202,7 +204,7 @@ def export(
     archive: bool = False,
     vocabulary_file: str | os.PathLike | None = None,
     provenance: Iterable[str] = (),
-    cached_words: Sequence[bytes] = (),
+    cached_words: Sequence[str | bytes] = (),
     initial_state: InitialState | None = None,
     dtype: str = "float32",
 ) -> None:
@@ -236,8 +238,9 @@ def export(
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if dtype != "float32" and trainable == "all":
         raise InputError(ROUNDED_WEIGHTS)
-    if isinstance(provenance, str):
-        raise InputError(f"provenance must be a list of sentences, got {provenance!r}")
+    if isinstance(provenance, (str, bytes)):
+        raise checks.refusal("provenance", "a list of sentences", provenance)
+    cached_words = forms.words(cached_words, "cached_words")
     if cached_words and trainable == "all":
         raise InputError(STALE_CACHE)
     packed = directories.archive_path(output_dir)

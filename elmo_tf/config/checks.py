@@ -27,7 +27,7 @@ def refusal(name: str, allowed: str, value: Any) -> InputError:
 def shown(value: Any) -> str:
     """A value as errors show it, cut off where it is long."""
     try:
-        text = repr(value)
+        text = " ".join(repr(value).splitlines())  # arrays show their rows in lines
     except ValueError:  # an integer of more digits than Python prints
         text = "an integer of thousands of digits"
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

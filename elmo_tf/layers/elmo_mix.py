@@ -1,5 +1,7 @@
 """`ElmoMix`: the part of ELMo that a task trains, mixes of layer vectors that are there already."""
 
+import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -194,15 +196,37 @@ def _weights_of_each(
     """For each mix its fixed weights, or None."""
     if mix_weights is None:
         return (None,) * num_mixes
-    entries = list(mix_weights)
-    if not any(entry is None or isinstance(entry, Sequence) for entry in entries):
+    entries = _as_list(mix_weights)
+    if entries is not None and not any(
+        entry is None or _as_list(entry) is not None for entry in entries
+    ):
         entries = [entries] * num_mixes
-    is_right = len(entries) == num_mixes and all(
-        entry is None or len(entry) == num_layers for entry in entries
+    each = [None if entry is None else _as_list(entry) for entry in entries or ()]
+    is_right = len(each) == num_mixes and all(
+        (weights is None and entry is None) or _are_finite(weights, num_layers)
+        for entry, weights in zip(entries or (), each, strict=True)
     )
     if not is_right:
         raise ValueError(
-            f"ElmoMix: mix_weights must be None, {num_layers} numbers (num_layers), or a list with "
-            f"None or {num_layers} numbers for each of {num_mixes} mixes, got {mix_weights!r}"
+            f"ElmoMix: mix_weights must be None, {num_layers} finite numbers (num_layers), or a "
+            f"list with None or {num_layers} of them for each of {num_mixes} mixes, "
+            f"got {mix_weights!r}"
         )
-    return tuple(None if entry is None else tuple(map(float, entry)) for entry in entries)
+    return tuple(None if weights is None else tuple(map(float, weights)) for weights in each)
+
+
+def _as_list(values: Any) -> list | None:
+    """Numbers in any form but a string, which would be read as its letters; else None."""
+    if hasattr(values, "numpy"):
+        values = values.numpy()
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return list(values) if isinstance(values, (list, tuple)) else None
+
+
+def _are_finite(weights: list | None, number: int) -> bool:
+    return (
+        weights is not None
+        and len(weights) == number
+        and all(isinstance(each, numbers.Real) and math.isfinite(each) for each in weights)
+    )

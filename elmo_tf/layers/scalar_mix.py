@@ -1,5 +1,6 @@
 """The scalar mix: one weighted average of all layers of a language model."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -67,12 +68,18 @@ class ScalarMix(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         if num_layers < 1:
             raise ValueError(f"ScalarMix: num_layers must be at least 1, got {num_layers}")
-        if l2_coefficient < 0:
-            raise ValueError(f"ScalarMix: l2_coefficient must be 0 or more, got {l2_coefficient}")
+        if not 0 <= l2_coefficient < math.inf:  # NaN is neither
+            raise ValueError(
+                f"ScalarMix: l2_coefficient must be finite and 0 or more, got {l2_coefficient}"
+            )
         if initial_weights is not None and len(initial_weights) != num_layers:
             raise ValueError(
                 f"ScalarMix: initial_weights must hold num_layers ({num_layers}) numbers, "
                 f"got {len(initial_weights)}"
+            )
+        if initial_weights is not None and not all(map(math.isfinite, initial_weights)):
+            raise ValueError(
+                f"ScalarMix: initial_weights must be finite numbers, got {initial_weights}"
             )
         self.num_layers = num_layers
         self.do_layer_norm = do_layer_norm

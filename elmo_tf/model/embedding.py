@@ -8,9 +8,10 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config import checks
+from elmo_tf.errors import InputError
 from elmo_tf.layers.elmo_mix import ElmoMix, Numbers
 from elmo_tf.model.encoder import ElmoEncoder
-from elmo_tf.model.inputs.arguments import as_tensor
+from elmo_tf.model.inputs import arguments
 from elmo_tf.model.token_mask import TokenMask, mask_of, tokens_and_lengths
 from elmo_tf.model.traced_functions import TracedFunctions
 
@@ -174,8 +175,10 @@ class ElmoEmbedding(keras.layers.Layer):
         pass
 
     def call(self, inputs: ArrayLike, training: bool | None = None) -> tf.Tensor | list[tf.Tensor]:
-        inputs = as_tensor(inputs)
+        inputs = arguments.as_tensor(inputs)
         self._check_inputs(inputs)
+        if inputs.dtype == tf.string and inputs.shape.rank == 2:
+            inputs = arguments.refuse_white_space(inputs, None, "inputs")
         fine_tunes = self.trained_parts == "all"
         layers, mask = self._traced.run(
             self._layers_and_mask,
@@ -202,7 +205,7 @@ class ElmoEmbedding(keras.layers.Layer):
             layers = [layer[:, 1:-1] for layer in layers]
         return layers, mask_of(tokens, lengths, self.keep_boundaries)
 
-    def _check_inputs(self, inputs: Any, error: type[Exception] = ValueError) -> None:
+    def _check_inputs(self, inputs: Any, error: type[Exception] = InputError) -> None:
         of_token = self.encoder.token_ids.shape
         dtype, shape = keras.backend.standardize_dtype(inputs.dtype), tuple(inputs.shape)
         is_right = dtype == "string" and len(shape) in (1, 2)
@@ -232,7 +235,8 @@ class ElmoEmbedding(keras.layers.Layer):
         # A Sequential model without keras.Input guesses that its inputs are floats; told so, it
         # goes without a graph and asks again when it has seen them.
         is_guess = keras.backend.is_float_dtype(inputs.dtype)
-        self._check_inputs(inputs, NotImplementedError if is_guess else ValueError)
+        self._check_inputs(inputs, NotImplementedError if is_guess else InputError)
+        arguments.refuse_single_column(inputs, "ElmoEmbedding")
         return super().compute_output_spec(inputs, training=training)
 
     def compute_mask(self, inputs: ArrayLike, previous_mask: Any = None) -> Any:

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config.model import ElmoConfig
+from elmo_tf.errors import InputError
 from elmo_tf.formats import locate
 from elmo_tf.formats.opened_model import OpenedModel
 from elmo_tf.formats.reader import LocatedModel
@@ -17,8 +18,7 @@ from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.model import row_blocks, variables
-from elmo_tf.model.inputs import boundaries
-from elmo_tf.model.inputs.arguments import as_tensor
+from elmo_tf.model.inputs import arguments, boundaries
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.model.traced_functions import TracedFunctions
@@ -224,24 +224,28 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state: State = None,
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        inputs = as_tensor(inputs)
+        inputs = arguments.as_tensor(inputs)
         if inputs.dtype == tf.string:
             if inputs.shape.rank == 1:
                 if sequence_len is not None:
-                    raise ValueError(
+                    raise InputError(
                         "ElmoEncoder: sequence_len goes with tokens, not with raw text"
                     )
                 return self.encode_text(inputs, initial_state, return_state)
             if inputs.shape.rank == 2:
                 if sequence_len is None:
-                    raise ValueError("ElmoEncoder: tokens [batch, max_tokens] need sequence_len")
+                    raise InputError("ElmoEncoder: tokens [batch, max_tokens] need sequence_len")
                 return self.encode_tokens(inputs, sequence_len, initial_state, return_state)
         elif inputs.dtype.is_integer and inputs.shape.rank == 2 + len(self.token_ids.shape):
             return self.encode_ids(inputs, sequence_len, initial_state, return_state)
-        raise ValueError(
+        raise InputError(
             "ElmoEncoder: inputs must be strings [batch] or [batch, max_tokens], or integers "
             f"{self.token_input.ids_shape}; got {inputs.dtype.name} of shape {inputs.shape}"
         )
+
+    def compute_output_spec(self, inputs: keras.KerasTensor, *args: Any, **kwargs: Any) -> Any:
+        arguments.refuse_single_column(inputs, "ElmoEncoder")
+        return super().compute_output_spec(inputs, *args, **kwargs)
 
     @property
     def _text_settings(self) -> dict[str, str | None]:
@@ -275,7 +279,8 @@ class ElmoEncoder(keras.layers.Layer):
         The graph splits at ASCII white space, whatever `tokenizer` is; see `embed_sentences`.
         """
         self._warn_of_white_space()
-        text = as_tensor(text)
+        text = arguments.text_argument(text)
+        initial_state = arguments.state_argument(initial_state, text)
         if not tf.inside_function() and not self._fits(text, row_blocks.most_tokens(text)):
             return self.encode_tokens(*split_and_pad(text), initial_state, return_state)
         return self.traced.run(self._text, text, initial_state, return_state=return_state)
@@ -288,8 +293,9 @@ class ElmoEncoder(keras.layers.Layer):
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
-        lengths = boundaries.as_lengths(sequence_len)
-        return self._run(self._tokens, as_tensor(tokens), lengths, initial_state, return_state)
+        tokens, lengths = arguments.tokens_argument(tokens, sequence_len)
+        initial_state = arguments.state_argument(initial_state, tokens)
+        return self._run(self._tokens, tokens, lengths, initial_state, return_state)
 
     def encode_ids(
         self,
@@ -304,15 +310,16 @@ class ElmoEncoder(keras.layers.Layer):
         Uses no string operation; with `static_shapes`, no shape that depends on values either, so
         that converters and accelerators can take it. On a CPU `static_shapes` is slower.
         """
-        token_ids = as_tensor(token_ids)
+        token_ids = arguments.as_tensor(token_ids, "token_ids")
         if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
-            raise ValueError(
+            raise InputError(
                 f"ElmoEncoder: ids must be {self.token_input.ids_shape} for this model, got "
                 f"shape {token_ids.shape}"
             )
         if sequence_len is None:
             sequence_len = boundaries.lengths_of_ids(token_ids)
-        lengths = boundaries.as_lengths(sequence_len)
+        lengths = arguments.lengths_argument(sequence_len, token_ids)
+        initial_state = arguments.state_argument(initial_state, token_ids)
         return self._run(
             self._ids, token_ids, lengths, initial_state, return_state, static_shapes=static_shapes
         )

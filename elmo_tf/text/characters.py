@@ -17,14 +17,13 @@ preparation does not wait for it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmo_tf.config import checks
-from elmo_tf.errors import InputError
+from elmo_tf.text.forms import token_bytes, token_rows
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -44,25 +43,6 @@ DEFAULT_MAX_CHARACTERS = 50  # of every published model
 _MIN_MAX_CHARACTERS = 3  # the two marks and one byte
 
 _BYTE_SHIFT = 1
-# Surrogates that stand for no byte: what is left when those of "surrogateescape" are taken away.
-_SURROGATE_WITHOUT_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-
-
-def token_bytes(token: str | bytes) -> bytes:
-    """The bytes that `token` is encoded from, and that a graph must be fed.
-
-    `bytes` pass unchanged. A `str` becomes UTF-8; a surrogate that Python's "surrogateescape" made
-    from an undecodable byte becomes that byte again, so text read that way loses nothing. Any other
-    lone surrogate has no UTF-8 form and is left out, as the published encoders do.
-    TensorFlow refuses both kinds, hence give it these bytes and not the `str`.
-    """
-    if isinstance(token, bytes):
-        return token
-    _check_token(token, "token")
-    try:
-        return token.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return _SURROGATE_WITHOUT_BYTE.sub("", token).encode("utf-8", "surrogateescape")
 
 
 def encode_token(token: str | bytes, max_characters: int = DEFAULT_MAX_CHARACTERS) -> np.ndarray:
@@ -80,13 +60,15 @@ def batch_to_ids(
 
     Args:
       sentences: a list of lists of tokens, `str` or `bytes`. Lengths may differ and may be 0.
+        Arrays, columns of pandas and ragged tensors serve too; see `elmo_tf.text.forms`.
       max_characters: ids per token, `max_characters_per_token` of the model; at least 3.
 
     Returns:
       `int32 [batch, max_tokens, max_characters]`; `[0, 0, max_characters]` for no sentences.
 
     Raises:
-      InputError: a sentence is a string and not a list of tokens, or a token is not a string.
+      InputError: a sentence is a string and not a list of tokens, a token is not a string, or the
+        only token of a sentence holds white space, as a text that was not split does.
 
     Example:
       >>> batch_to_ids([["First", "sentence", "."], ["Another", "."]]).shape
@@ -96,12 +78,9 @@ def batch_to_ids(
     row_of_token: dict[bytes, int] = {}
     length_of_sentence: list[int] = []
     rows: list[int] = []
-    for i, tokens in enumerate(_as_list(sentences, "sentences", "token lists")):
-        tokens = _as_list(tokens, f"sentences[{i}]", "tokens")
+    for tokens in token_rows(sentences, "sentences"):
         length_of_sentence.append(len(tokens))
-        for j, token in enumerate(tokens):
-            _check_token(token, f"sentences[{i}][{j}]")
-            rows.append(row_of_token.setdefault(token_bytes(token), len(row_of_token)))
+        rows.extend(row_of_token.setdefault(token, len(row_of_token)) for token in tokens)
     characters = _encode_rows(list(row_of_token), max_characters)  # [distinct, max_characters]
 
     lengths = np.asarray(length_of_sentence, dtype=np.int64)
@@ -179,19 +158,3 @@ def _encode_rows(tokens: Sequence[bytes], max_characters: int) -> np.ndarray:
 
 def _check_max_characters(max_characters: int) -> None:
     checks.integer(_MIN_MAX_CHARACTERS)(max_characters, "max_characters")
-
-
-def _check_token(token: str | bytes, name: str) -> None:
-    if not isinstance(token, (str, bytes)):
-        raise checks.refusal(name, "a token (str or bytes)", token)
-
-
-def _as_list(value: Iterable, name: str, content: str) -> Sequence:
-    """Refuses what is no list; above all a string, which would be taken for a list of letters."""
-    if isinstance(value, (str, bytes)):
-        error = checks.refusal(name, f"a list of {content}", value)
-        raise InputError(f"{error}; split it into tokens first, for instance with .split()")
-    try:
-        return value if isinstance(value, (list, tuple)) else list(value)
-    except TypeError:
-        raise checks.refusal(name, f"a list of {content}", value) from None

@@ -11,7 +11,7 @@ import tensorflow as tf
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.variables import named_variables
-from elmo_tf.text import characters
+from elmo_tf.text import forms
 from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
@@ -116,7 +116,8 @@ def embed_sentences(
     Args:
       encoder: the model.
       sentences: lists of tokens; or raw strings, which become tokens by the model's own tokenizer
-        and normalization, or at white space where the model does not know any.
+        and normalization, or at white space where the model does not know any;
+        either in any form that `elmo_tf.text.forms` lists.
       layers: which vectors, see `SentenceVectors`.
       batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
 
@@ -124,30 +125,17 @@ def embed_sentences(
       For each sentence, in the order given, a float32 array as `SentenceVectors` says.
 
     Raises:
-      InputError: `layers` or `batch_tokens` is not allowed; or the tokenizer needs
-        `tensorflow_text`, which is not installed.
+      InputError: `layers` or `batch_tokens` is not allowed; a token is not a string or holds white
+        space; or the tokenizer needs `tensorflow_text`, which is not installed.
 
     Example:
       >>> vectors = embed_sentences(encoder, [["The", "cat", "sat"], ["Hello"]])
       >>> vectors[0].shape                                        # (3, 2 * projection_dim)
     """
     compute = SentenceVectors(encoder, layers)
-    lines = [Line(n, b"", tokens) for n, tokens in enumerate(_tokenized(encoder, sentences))]
+    token_rows = forms.sentences(sentences, "sentences", encoder.make_tokenizer)
+    lines = [Line(number, b"", tokens) for number, tokens in enumerate(token_rows)]
     results: dict[int, np.ndarray] = {}
     for batch, vectors in PureLines(compute, batch_tokens)(lines):
         results.update(zip((line.number for line in batch), vectors, strict=True))
     return [results[line.number] for line in lines]
-
-
-def _tokenized(
-    encoder: ElmoEncoder, sentences: Iterable[str | bytes | Sequence[str | bytes]]
-) -> list[list[bytes]]:
-    """Raw strings through the model's tokenizer, all at once; tokens as they are."""
-    sentences = list(sentences)
-    is_raw = [isinstance(sentence, (str, bytes)) for sentence in sentences]
-    raw = [characters.token_bytes(sentences[n]) for n, raw in enumerate(is_raw) if raw]
-    split = iter(encoder.make_tokenizer()(raw) if raw else [])
-    return [
-        next(split) if raw else [characters.token_bytes(token) for token in sentence]
-        for sentence, raw in zip(sentences, is_raw, strict=True)
-    ]

@@ -48,7 +48,8 @@ def test_an_export_holds_them_for_people_and_programs(folder):
 
 def test_raw_text_in_python_is_tokenized_as_in_training(folder, caplog):
     encoder = load_encoder(folder / "run")
-    raw, tokens = elmo_tf.embed_sentences(encoder, [TEXT, TOKENS])
+    (raw,) = elmo_tf.embed_sentences(encoder, [TEXT])
+    (tokens,) = elmo_tf.embed_sentences(encoder, [TOKENS])
     assert raw.shape == (5, 4)
     np.testing.assert_allclose(raw, tokens, atol=1e-6)
     assert caplog.records == []

@@ -150,15 +150,28 @@ def test_half_precision_vectors():
         ({"num_mixes": 0}, "num_mixes must be an integer >= 1, got 0"),
         ({"num_mixes": 1.5}, "num_mixes must be an integer >= 1, got 1.5"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-        ({"l2_coefficient": -1.0}, "l2_coefficient must be 0 or more, got -1.0"),
-        ({"mix_weights": [1, 2]}, r"mix_weights must be None, 3 numbers .* got \[1, 2\]"),
+        ({"l2_coefficient": -1.0}, "l2_coefficient must be finite and 0 or more, got -1.0"),
+        ({"mix_weights": [1, 2]}, r"mix_weights must be None, 3 finite numbers .* got \[1, 2\]"),
         ({"mix_weights": [[1, 2, 3]] * 3}, "for each of 1 mixes"),
+        ({"mix_weights": [0, float("nan"), 1]}, r"3 finite numbers .* got \[0, nan, 1\]"),
+        ({"mix_weights": [[0, -np.inf, 1]]}, r"3 finite numbers .* got \[\[0, -inf, 1\]\]"),
+        ({"mix_weights": "abc"}, "3 finite numbers .* got 'abc'"),
+        ({"mix_weights": ["abc"]}, r"3 finite numbers .* got \['abc'\]"),
+        ({"l2_coefficient": float("nan")}, "l2_coefficient must be finite and 0 or more, got nan"),
+        ({"l2_coefficient": np.inf}, "l2_coefficient must be finite and 0 or more, got inf"),
         ({"mix_weights": [1, 2, 3], "use_top_only": True}, "must be None with use_top_only"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ElmoMix(NUM_LAYERS, **arguments)
+
+
+def test_mix_weights_in_arrays_are_those_in_lists():
+    rows = [[0, -1e9, 2], [1, 2, 3]]
+    for weights in (np.array(rows), tf.constant(rows), [np.array(row) for row in rows]):
+        assert ElmoMix(NUM_LAYERS, 2, mix_weights=weights).fixed_weights == tuple(map(tuple, rows))
+    assert ElmoMix(NUM_LAYERS, mix_weights=np.array(rows[1])).fixed_weights == ((1, 2, 3),)
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 4), (2, 5, 4), (2, 3, 5, 4, 1)])

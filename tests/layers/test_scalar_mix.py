@@ -135,7 +135,10 @@ def test_mask_of_a_keras_model_is_used_and_handed_on():
     "kwargs,message",
     [
         ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
-        ({"num_layers": 2, "l2_coefficient": -1.0}, "l2_coefficient must be 0 or more, got -1.0"),
+        (
+            {"num_layers": 2, "l2_coefficient": -1.0},
+            "l2_coefficient must be finite and 0 or more, got -1.0",
+        ),
         ({"num_layers": 2, "initial_weights": [0.0]}, r"must hold num_layers \(2\) .*, got 1"),
     ],
 )

@@ -195,8 +195,8 @@ def test_long_lengths_are_not_wrapped_into_the_range_of_int32(encoder):
     [
         (["a b"], [2], "sequence_len goes with tokens"),
         ([["a", "b"]], None, "need sequence_len"),
-        ([[["a"]]], None, r"got string of shape \(1, 1, 1\)"),
-        ([[1.0]], None, "got float32 of shape"),
+        (tf.constant([[["a"]]]), None, r"got string of shape \(1, 1, 1\)"),
+        (np.array([[1.0]]), None, "got float64 of shape"),
         (np.zeros([1, 2, 50], np.int32), None, r"ids must be \[batch, max_tokens, 11\] for"),
     ],
 )

@@ -105,5 +105,6 @@ def test_embed_sentences_keeps_the_order(encoder):
 
 def test_embed_sentences_splits_raw_text_at_white_space_where_no_tokenizer_is_known(encoder):
     assert encoder.tokenizer is None
-    raw, tokens = embed_sentences(encoder, ["the\tcat, ", ["the", "cat,"]])
+    (raw,) = embed_sentences(encoder, ["the\tcat, "])
+    (tokens,) = embed_sentences(encoder, [["the", "cat,"]])
     np.testing.assert_allclose(raw, tokens, atol=1e-6)

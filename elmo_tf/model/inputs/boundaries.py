@@ -4,8 +4,6 @@ A model reads `<S> token ... token </S>`; padding comes after `</S>`. What stand
 never reaches a result, so it is filled with `</S>`, which is in the batch anyway.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
@@ -79,11 +77,6 @@ def _ends(is_token: tf.Tensor) -> tf.Tensor:
     # Zero stands in front so that a batch without tokens has a maximum.
     ends = tf.pad(tf.where(is_token, position, 0), [[0, 0], [1, 0]])
     return tf.reduce_max(ends, axis=1)
-
-
-def as_lengths(sequence_len: Any) -> tf.Tensor:
-    """int32 `[batch]`; a number beyond int32 is not wrapped but clipped, so that checks see it."""
-    return tf.saturate_cast(tf.convert_to_tensor(sequence_len), tf.int32)
 
 
 def checked_lengths(sequence_len: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

@@ -11,7 +11,7 @@ from elmo_tf.config.inputs import WordInputConfig
 from elmo_tf.errors import InputError
 from elmo_tf.layers.word_embedding import WordEmbedding
 from elmo_tf.model.inputs.token_input import InputCard, TokenInput
-from elmo_tf.text import characters
+from elmo_tf.text import characters, forms
 from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 
 _WORD_SHIFT = 1
@@ -44,7 +44,7 @@ class WordInput(TokenInput, tf.Module):
         if vocabulary is None:
             raise InputError("ElmoEncoder: a model with word input needs its vocabulary, got None")
         if not isinstance(vocabulary, Vocabulary):
-            vocabulary = Vocabulary([characters.token_bytes(word) for word in vocabulary])
+            vocabulary = Vocabulary(forms.words(vocabulary, "vocabulary"))
         self.config = config.with_vocabulary_size(len(vocabulary))
         self.vocabulary = vocabulary
         self.shape: tuple[int, ...] = ()
@@ -63,10 +63,9 @@ class WordInput(TokenInput, tf.Module):
         return self._table.lookup(tf.convert_to_tensor(tokens, tf.string))
 
     def batch(self, sentences: Sequence[Sequence[str | bytes]]) -> np.ndarray:
-        width = max(map(len, sentences), default=0)
-        ids = np.full((len(sentences), width), characters.PADDING, np.int32)
-        for row, sentence in zip(ids, sentences, strict=True):
-            words = [characters.token_bytes(token) for token in sentence]
+        rows = forms.token_rows(sentences, "sentences")
+        ids = np.full((len(rows), max(map(len, rows), default=0)), characters.PADDING, np.int32)
+        for row, words in zip(ids, rows, strict=True):
             row[: len(words)] = self.vocabulary.ids(words) + _WORD_SHIFT
         return ids
 
