@@ -4,7 +4,6 @@ import itertools
 import json
 
 import h5py
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,38 +11,12 @@ import tensorflow as tf
 from elmo_tf.layers import char_cnn
 from elmo_tf.layers.char_cnn import CharCnn
 from tests.integration.zoo import CONFIGURATIONS
+from tests.layers import references
 
 FILLER = 29
 EMBEDDING_DIM, MAX_CHARACTERS, NUM_CHARACTERS = 3, 11, 29
 FILTERS = ((1, 4), (2, 5), (4, 6))  # 15 filters
 PROJECTION_DIM = 7
-
-
-def numpy_char_cnn(layer, character_ids):
-    """The equations of the class docstring, token by token and window by window, in float64."""
-    w = {v.path.removeprefix(f"{layer.path}/"): v.numpy().astype(np.float64) for v in layer.weights}
-    table = np.concatenate([np.zeros([1, layer.embedding_dim]), w["embedding"]])
-    activation = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[layer.activation]
-    outputs = []
-    for ids in character_ids.reshape(-1, character_ids.shape[-1]):
-        parts = []
-        for index, (width, _) in enumerate(layer.filters):
-            windows = [ids[start : start + width] for start in range(len(ids) - width + 1)]
-            products = [
-                np.einsum("we,wef->f", table[window], w[f"convolution_kernel_{index}"])
-                for window in windows
-            ]
-            parts.append(activation(np.max(products, axis=0) + w[f"convolution_bias_{index}"]))
-        x = np.concatenate(parts)
-        for index in range(layer.num_highway_layers):
-            name = f"highway_{index}/"
-            gate = 1 / (1 + np.exp(-(w[name + "gate_matrix"] @ x + w[name + "gate_bias"])))
-            candidate = w[name + "candidate_matrix"] @ x + w[name + "candidate_bias"]
-            x = gate * np.maximum(candidate, 0) + (1 - gate) * x
-        if "projection_kernel" in w:
-            x = x @ w["projection_kernel"] + w["projection_bias"]
-        outputs.append(x)
-    return np.reshape(outputs, [*character_ids.shape[:-1], layer.projection_dim])
 
 
 def make(num_highway_layers=1, projection_dim=PROJECTION_DIM, activation="relu", **kwargs):
@@ -82,7 +55,7 @@ def test_equals_numpy(num_highway_layers, projection_dim, activation, in_graph):
     assert (layer.projection_kernel is None) == (projection_dim == 15)
     outputs = (tf.function(layer) if in_graph else layer)(batch())
     assert outputs.dtype == tf.float32
-    np.testing.assert_allclose(outputs, numpy_char_cnn(layer, batch()), atol=5e-6)
+    np.testing.assert_allclose(outputs, references.char_cnn(layer, batch()), atol=5e-6)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +67,7 @@ def test_filler_is_skipped_without_a_trace(filler_id, static_shapes, longest):
     layer = make(filler_id=filler_id)
     ids = np.stack([token(longest), token(longest // 2), np.zeros(MAX_CHARACTERS, np.int32)])
     np.testing.assert_allclose(
-        layer(ids, static_shapes=static_shapes), numpy_char_cnn(layer, ids), atol=5e-6
+        layer(ids, static_shapes=static_shapes), references.char_cnn(layer, ids), atol=5e-6
     )
 
 
@@ -148,7 +121,7 @@ def test_gradient_equals_finite_differences():
     weights = np.random.default_rng(8).normal(size=[3, PROJECTION_DIM])
 
     def loss():
-        return np.sum(numpy_char_cnn(layer, ids) * weights)
+        return np.sum(references.char_cnn(layer, ids) * weights)
 
     with tf.GradientTape() as tape:
         value = tf.reduce_sum(layer(ids) * tf.constant(weights, tf.float32))
@@ -171,7 +144,7 @@ def test_leading_dimensions_of_any_rank_and_empty_batches(leading, static_shapes
     ids = np.broadcast_to(token(3), [*leading, MAX_CHARACTERS])
     outputs = layer(ids, static_shapes=static_shapes)
     assert outputs.shape == (*leading, PROJECTION_DIM)
-    np.testing.assert_allclose(outputs, numpy_char_cnn(layer, ids), atol=5e-6)
+    np.testing.assert_allclose(outputs, references.char_cnn(layer, ids), atol=5e-6)
 
 
 def test_batch_of_padding_alone():
@@ -192,26 +165,9 @@ def test_one_trace_serves_every_shape():
 
     for shape in [(2, 7), (1, 1), (0, 5), (3, 0), (14, 1)]:
         ids = np.resize(batch(), [*shape, MAX_CHARACTERS])
-        np.testing.assert_allclose(call(ids), numpy_char_cnn(layer, ids), atol=5e-6)
+        np.testing.assert_allclose(call(ids), references.char_cnn(layer, ids), atol=5e-6)
     assert len(traces) == 1
     assert traces[0].shape.as_list() == [None, None, PROJECTION_DIM]
-
-
-def test_dense_compiles_under_xla():
-    layer = make()
-    compiled = tf.function(lambda ids: layer(ids, static_shapes=True), jit_compile=True)
-    np.testing.assert_allclose(compiled(batch()), layer(batch()), atol=5e-6)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize("static_shapes", [False, True])
-def test_mixed_precision_computes_narrow_and_keeps_weights_wide(policy, static_shapes):
-    layer = make(dtype=policy)
-    outputs = layer(batch(), static_shapes=static_shapes)
-    assert outputs.dtype == policy.removeprefix("mixed_")
-    assert {v.dtype for v in layer.weights} == {"float32"}
-    expected = numpy_char_cnn(layer, batch())
-    np.testing.assert_allclose(tf.cast(outputs, tf.float32), expected, atol=0.05 * expected.max())
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -252,32 +208,6 @@ def test_wrong_arguments_are_named():
         make(activation="gelu")
     with pytest.raises(ValueError, match=r"character_ids .* at least 4 .*got 3"):
         make()(np.zeros([2, 3], np.int32))
-
-
-def test_configuration_round_trip():
-    layer = CharCnn(3, [[1, 4], [2, 5]], 2, 7, "tanh", 99, filler_id=98, seed=6, name="characters")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert type(copy) is CharCnn
-    assert copy.get_config() == layer.get_config()
-    assert (copy.filters, copy.activation, copy.filler_id, copy.seed) == (
-        ((1, 4), (2, 5)),
-        "tanh",
-        98,
-        6,
-    )
-
-
-@pytest.mark.parametrize("num_highway_layers,projection_dim", [(2, PROJECTION_DIM), (0, 15)])
-def test_checkpoint_holds_every_variable(tmp_path, num_highway_layers, projection_dim):
-    layer = make(num_highway_layers, projection_dim)
-    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
-    stored = [name for name, _ in tf.train.list_variables(path) if name.startswith("layer/")]
-    assert len(stored) == len(layer.weights)
-    copy = CharCnn(EMBEDDING_DIM, FILTERS, num_highway_layers, projection_dim, num_characters=29)
-    copy.build((None, MAX_CHARACTERS))
-    tf.train.Checkpoint(layer=copy).read(path).assert_consumed()
-    for ours, theirs in zip(copy.weights, layer.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 def published(weights_file, options):
@@ -326,15 +256,3 @@ def test_equals_the_graph_of_bilm_tf(fixtures_dir, name, static_shapes):
 def test_no_configuration_of_the_zoo_is_left_out(fixtures_dir):
     folders = [p.name for p in (fixtures_dir / "config_zoo").iterdir() if p.is_dir()]
     assert sorted(folders) == list(CONFIGURATIONS)
-
-
-# Keras 3.15 saves variables through an `__array__` that NumPy 2 wants to have a `copy` argument.
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_keras_model_file_round_trip(tmp_path):
-    inputs = keras.Input((None, MAX_CHARACTERS), dtype="int32")
-    layer = make(2)
-    outputs = layer(inputs)
-    assert outputs.shape == (None, None, PROJECTION_DIM)
-    keras.Model(inputs, outputs).save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(batch()), layer(batch()))

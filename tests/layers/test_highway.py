@@ -1,28 +1,13 @@
 """Highway against NumPy."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.layers.highway import Highway
+from tests.layers import references
 
 BATCH, TIME, DIM = 3, 4, 5
-
-
-def numpy_highway(layer, inputs):
-    gate_matrix, gate_bias, candidate_matrix, candidate_bias = (
-        v.numpy().astype(np.float64)
-        for v in (
-            layer.gate_matrix,
-            layer.gate_bias,
-            layer.candidate_matrix,
-            layer.candidate_bias,
-        )
-    )
-    gate = 1 / (1 + np.exp(-(inputs @ gate_matrix.T + gate_bias)))
-    candidate = np.maximum(inputs @ candidate_matrix.T + candidate_bias, 0)
-    return gate * candidate + (1 - gate) * inputs
 
 
 def make(**kwargs):
@@ -40,7 +25,7 @@ def test_equals_numpy(in_graph, leading):
     layer = make()
     inputs = np.random.default_rng(7).normal(size=(*leading, DIM)).astype(np.float32)
     outputs = (tf.function(layer) if in_graph else layer)(inputs)
-    np.testing.assert_allclose(outputs, numpy_highway(layer, inputs), atol=2e-6)
+    np.testing.assert_allclose(outputs, references.highway(layer, inputs), atol=2e-6)
 
 
 def test_starts_close_to_the_identity_with_weights_of_the_published_distribution():
@@ -62,32 +47,3 @@ def test_one_seed_gives_one_start_and_different_matrices():
     np.testing.assert_array_equal(first.candidate_matrix, again.candidate_matrix)
     assert np.abs(np.subtract(first.gate_matrix, other.gate_matrix)).min() > 0
     assert np.abs(np.subtract(first.gate_matrix, first.candidate_matrix)).min() > 0
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision_computes_narrow_and_keeps_weights_wide(policy):
-    layer = make(dtype=policy)
-    inputs = np.random.default_rng(7).normal(size=(BATCH, DIM)).astype(np.float32)
-    outputs = layer(inputs)
-    assert outputs.dtype == policy.removeprefix("mixed_")
-    assert {v.dtype for v in layer.weights} == {"float32"}
-    expected = numpy_highway(layer, inputs)
-    np.testing.assert_allclose(tf.cast(outputs, tf.float32), expected, atol=0.1)
-
-
-def test_configuration_round_trip():
-    layer = Highway(seed=4, name="highway_7")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert type(copy) is Highway
-    assert copy.get_config() == layer.get_config()
-
-
-def test_checkpoint_holds_every_variable(tmp_path):
-    layer = make()
-    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
-    copy = Highway()
-    copy.build((None, DIM))
-    tf.train.Checkpoint(layer=copy).read(path).assert_consumed()
-    assert len(copy.weights) == 4
-    for ours, theirs in zip(copy.weights, layer.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)

@@ -2,12 +2,12 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from tests.layers import references
 
 VOCABULARY_SIZE, DIM, POSITIONS = 53, 6, 9
 NEGATIVES = np.array([7, 0, 31, 2, 52, 11, 5, 1], np.int32)
@@ -27,19 +27,6 @@ def draw(positions=POSITIONS):
     return np.random.default_rng(3).normal(size=[positions, DIM], scale=2).astype(np.float32)
 
 
-def log_sum_exp(x):
-    return np.log(np.sum(np.exp(x)))
-
-
-def numpy_logits(layer, inputs):
-    return inputs.astype(np.float64) @ layer.kernel.numpy().T + layer.bias.numpy()
-
-
-def numpy_full(layer, inputs, targets):
-    rows = zip(numpy_logits(layer, inputs), targets, strict=True)
-    return np.array([log_sum_exp(row) - row[target] for row, target in rows])
-
-
 def expected_counts(vocabulary_size=VOCABULARY_SIZE, num_tries=NUM_TRIES):
     ids = np.arange(vocabulary_size)
     probability = np.log((ids + 2) / (ids + 1)) / np.log(vocabulary_size + 1)
@@ -47,11 +34,11 @@ def expected_counts(vocabulary_size=VOCABULARY_SIZE, num_tries=NUM_TRIES):
 
 
 def numpy_sampled(layer, inputs, targets, negatives):
-    logits = numpy_logits(layer, inputs) - np.log(expected_counts())
+    logits = references.logits(layer, inputs) - np.log(expected_counts())
     losses = []
     for row, target in zip(logits, targets, strict=True):
         others = [row[w] for w in negatives if w != target]
-        losses.append(log_sum_exp([row[target], *others]) - row[target])
+        losses.append(references.log_sum_exp([row[target], *others]) - row[target])
     return np.array(losses)
 
 
@@ -82,7 +69,7 @@ def test_full_loss_equals_numpy(in_graph, positions, dtype):
     inputs, targets = draw(positions), TARGETS[:positions].astype(dtype)
     losses = (tf.function(layer) if in_graph else layer)(inputs, targets)
     assert losses.dtype == tf.float32
-    np.testing.assert_allclose(losses, numpy_full(layer, inputs, targets), atol=3e-6)
+    np.testing.assert_allclose(losses, references.full_softmax(layer, inputs, targets), atol=3e-6)
 
 
 @pytest.mark.parametrize("in_graph,positions,dtype", OPTIONS)
@@ -208,23 +195,3 @@ def test_wrong_arguments_are_named():
         make().top_classes(draw()[np.newaxis], 1, block_size=0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="negatives must be distinct"):
         make()(draw(), TARGETS, negatives=np.array([3, 4, 3]), num_tries=3)
-
-
-def test_configuration_round_trip():
-    layer = SampledSoftmax(99, seed=5, name="softmax")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert type(copy) is SampledSoftmax
-    assert copy.get_config() == layer.get_config()
-    assert (copy.vocabulary_size, copy.seed) == (99, 5)
-
-
-def test_checkpoint_holds_every_variable(tmp_path):
-    layer = make()
-    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
-    stored = [name for name, _ in tf.train.list_variables(path) if name.startswith("layer/")]
-    assert len(stored) == len(layer.weights) == 2
-    copy = SampledSoftmax(VOCABULARY_SIZE)
-    copy.build((None, DIM))
-    tf.train.Checkpoint(layer=copy).read(path).assert_consumed()
-    for ours, theirs in zip(copy.weights, layer.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)

@@ -8,26 +8,10 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
+from tests.layers import references
 
 NUM_LAYERS, BATCH, TIME, DIM = 3, 2, 5, 4
 MASK = np.array([[True] * 5, [True, True, False, False, False]])
-
-
-def numpy_mix(layer, layers, mask):
-    """bilm-tf's weight_layers, in float64, with zeros where the mask is False."""
-    mask = np.ones([BATCH, TIME], bool) if mask is None else mask
-    gamma = float(layer.gamma.numpy())
-    if layer.use_top_only:
-        return gamma * np.where(mask[..., None], layers[-1], 0)
-    raw = layer.layer_weights.numpy().astype(np.float64)
-    shares = np.exp(raw) / np.exp(raw).sum()
-    total = 0
-    for share, values in zip(shares, np.asarray(layers, np.float64), strict=True):
-        if layer.do_layer_norm:
-            real = values[mask]
-            values = (values - real.mean()) / np.sqrt(real.var() + 1e-12)
-        total = total + share * np.where(mask[..., None], values, 0)
-    return gamma * total
 
 
 def make(**kwargs):
@@ -53,7 +37,7 @@ def test_equals_numpy(do_layer_norm, use_top_only, masked, stacked, in_graph):
     mask = MASK if masked else None
     inputs = np.stack(draw(), axis=1) if stacked else draw()
     outputs = (tf.function(layer) if in_graph else layer)(inputs, mask=mask)
-    np.testing.assert_allclose(outputs, numpy_mix(layer, draw(), mask), atol=3e-6)
+    np.testing.assert_allclose(outputs, references.scalar_mix(layer, draw(), mask), atol=3e-6)
     assert (np.asarray(outputs) == 0).all(axis=-1).sum() == (3 if masked else 0)
 
 
@@ -126,7 +110,7 @@ def test_mask_of_a_keras_model_is_used_and_handed_on():
     inputs = [keras.Input((TIME, DIM)) for _ in layers]
     outputs = mix([keras.layers.Masking()(x) for x in inputs])
     model = keras.Model(inputs, outputs)
-    np.testing.assert_allclose(model(layers), numpy_mix(mix, draw(), MASK), atol=3e-6)
+    np.testing.assert_allclose(model(layers), references.scalar_mix(mix, draw(), MASK), atol=3e-6)
     result = mix([keras.layers.Masking()(x) for x in layers])
     np.testing.assert_array_equal(result._keras_mask, MASK)
 
@@ -154,31 +138,3 @@ def test_wrong_number_of_layers_is_named(use_top_only):
         layer(draw()[:2])
     with pytest.raises(ValueError, match=r"layers must be num_layers \(3\), got 2"):
         layer(np.stack(draw()[:2], axis=1))
-
-
-def test_configuration_round_trip():
-    layer = ScalarMix(2, True, 0.25, True, [1.0, 2.0], trainable=False, name="mix")
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert type(copy) is ScalarMix
-    assert copy.get_config() == layer.get_config()
-    assert (copy.num_layers, copy.do_layer_norm, copy.l2_coefficient, copy.use_top_only) == (
-        2,
-        True,
-        0.25,
-        True,
-    )
-    assert copy.initial_weights == (1.0, 2.0)
-    assert not copy.trainable
-
-
-@pytest.mark.parametrize("use_top_only", [False, True])
-def test_checkpoint_holds_every_variable(tmp_path, use_top_only):
-    layer = make(use_top_only=use_top_only)
-    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
-    stored = [name for name, _ in tf.train.list_variables(path) if name.startswith("layer/")]
-    assert len(stored) == len(layer.weights) == (1 if use_top_only else 2)
-    copy = ScalarMix(NUM_LAYERS, use_top_only=use_top_only)
-    copy.build()
-    tf.train.Checkpoint(layer=copy).read(path).assert_consumed()
-    for ours, theirs in zip(copy.weights, layer.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)

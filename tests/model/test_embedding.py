@@ -233,30 +233,6 @@ def test_parts_can_be_frozen_and_freed_later(encoder):
     assert len(model.trainable_variables) == 2 + 2
 
 
-def test_a_config_keeps_every_option(encoder):
-    elmo = ElmoEmbedding(
-        encoder,
-        num_mixes=2,
-        mix_weights=[None, [1, 2, 3]],
-        do_layer_norm=True,
-        l2_coefficient=0.1,
-        dropout=0.3,
-        seed=5,
-        keep_boundaries=True,
-        trainable="all",
-        dtype="mixed_bfloat16",
-        name="elmo",
-    )
-    copy = ElmoEmbedding.from_config(elmo.get_config())
-    configs = [each.get_config() for each in (elmo, copy)]
-    for config in configs:
-        config["encoder"].pop("shared_object_id")
-    assert configs[0] == configs[1]
-    assert copy.trained_parts == "all"
-    assert copy.encoder.config == CONFIG and copy.encoder is not encoder
-    assert len(copy.trainable_variables) == len(elmo.trainable_variables) == 29
-
-
 def test_a_copy_is_as_frozen_as_the_layer(encoder):
     """Keras marks no variables of an encoder that its config says is frozen already."""
     for trainable, number in [("mix", 2), ("none", 0), ("all", 29)]:
