@@ -4,8 +4,12 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from elmo_tf.model.encoder import ElmoEncoder
 
 # TensorFlow reads these once, when it is first imported, so they are set before any test module.
 # setdefault: a developer may still choose, say, a GPU.
@@ -38,6 +42,22 @@ def terminal_signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def small_encoder() -> "ElmoEncoder":
+    """The encoder of `tests.models`, to be read and not changed."""
+    from tests import models
+
+    return models.small_encoder()
+
+
+@pytest.fixture(scope="session")
+def small_pair(small_encoder: "ElmoEncoder", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with its weights in published format (its mix has no place there)."""
+    from tests import models
+
+    return models.write_pair(tmp_path_factory.mktemp("small") / "pair", small_encoder)
 
 
 @pytest.fixture(scope="session")

@@ -18,16 +18,13 @@ import pytest
 
 from elmo_tf import train
 from elmo_tf.cli import train_flags
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.model import ElmoConfig
 from elmo_tf.formats import bilm_tf
-from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.tokens import TOKENIZERS, make_tokenizer
+from tests import models
 
-PROJECTION = 5
-CONFIG = ElmoConfig(
-    CharCnnConfig(embedding_dim=3, filters=((1, 4), (2, 7)), num_highway_layers=1),
-    LstmConfig(dim=8, projection_dim=PROJECTION, num_layers=2),
-)
+CONFIG = models.small_config(max_characters_per_token=50)
+PROJECTION = CONFIG.lstm.projection_dim
 SENTENCES = ["The cat sat on the mat .", "Rain fell .", "It was late , so we left the house ."]
 
 # A fenced block is an example; what is only indented is not (`make demo` has its own test).
@@ -47,9 +44,7 @@ def training_page(project_dir):
 def folder(tmp_path, monkeypatch):
     """The working directory of the examples: a published model, and text."""
     monkeypatch.chdir(tmp_path)
-    CONFIG.write("options.json")
-    arrays = bilm_tf.collect_arrays(ElmoEncoder(CONFIG, seed=1))
-    bilm_tf.write_weights("weights.hdf5", arrays, CONFIG)
+    models.write_pair(tmp_path, models.small_encoder(CONFIG))
     for path in ("train/1.txt", "train/2.txt", "heldout/1.txt", "text.txt"):
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")

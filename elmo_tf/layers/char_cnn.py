@@ -34,10 +34,10 @@ class CharCnn(keras.layers.Layer):
     projection_dim]` as normal(0, sqrt(1 / num_filters)); `convolution_bias_0 .. [filters]` and
     `projection_bias [projection_dim]` as zeros; `highway_0 ..` as `Highway` says.
 
-    After its last character a token is filled up with one constant id, `filler_id`. All windows
-    that lie wholly in filler give one and the same value, so one of them stands for all: the
-    maximum and its gradient stay exact, and the work follows the true length of each token. In rows
-    of zeros (padding) all windows are equal, so one is enough there too.
+    A token is padded after its last character with one constant id, `filler_id`. All windows of
+    filler alone have the same value, so one of them is enough: the maximum and its gradient stay
+    exact, and the cost depends on the true length of each token. In rows of zeros (padding) all
+    windows are equal, and one is computed as well.
 
     Args:
       embedding_dim: width of a character vector.
@@ -205,7 +205,7 @@ class CharCnn(keras.layers.Layer):
 
 
 class Windows(NamedTuple):
-    """Where windows of characters begin, in the order of their tokens; each token has at least one.
+    """Start positions of windows of characters, sorted by token; each token has at least one.
 
     Attributes:
       token: int32 `[windows]`, row of the token.
@@ -217,7 +217,7 @@ class Windows(NamedTuple):
 
 
 def distinct_windows(token_ids: tf.Tensor, filler_id: int) -> Windows:
-    """The windows that hold a character other than filler, and one that doesn't, for each token.
+    """For each token, the windows with a character other than filler, and one without.
 
     In English text tokens average 9 characters, marks included, of 50. For the published models'
     2048 filters on 2 cores, with 400 and with 1000 distinct tokens, convolution and maximum take
@@ -239,7 +239,8 @@ def max_of_windows(embedded: tf.Tensor, kernel: tf.Tensor, windows: Windows) -> 
     """The largest product of `kernel` with one of the token's windows: `[tokens, filters]`."""
     _, max_characters, embedding_dim = embedded.shape
     width, _, num_filters = kernel.shape
-    # A window can't start later than this. Moved here it repeats one that is there already.
+    # Clamp to the last valid start. A clamped window duplicates an existing one, so the maximum
+    # is unchanged.
     start = tf.minimum(windows.start, max_characters - width)
     positions = (windows.token * max_characters + start)[:, tf.newaxis] + tf.range(width)
     characters = tf.gather(tf.reshape(embedded, [-1, embedding_dim]), positions)
@@ -249,7 +250,7 @@ def max_of_windows(embedded: tf.Tensor, kernel: tf.Tensor, windows: Windows) -> 
 
 
 def max_of_every_window(embedded: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """As `max_of_windows`, with all the windows there are."""
+    """As `max_of_windows`, for every window."""
     _, max_characters, embedding_dim = embedded.shape
     width, _, num_filters = kernel.shape
     num_windows = max_characters - width + 1

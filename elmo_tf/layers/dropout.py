@@ -1,4 +1,4 @@
-"""Dropout whose masks follow from a seed, also where the rows of a batch are on several devices."""
+"""Dropout whose masks depend on a seed alone, even if a batch is split over several devices."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import tensorflow as tf
 
 
 class RowsSeed(NamedTuple):
-    """A seed for some rows of a larger batch: they get the masks that they get in the whole batch.
+    """A seed for some rows of a batch: their masks are those that they have in the whole batch.
 
     Attributes:
       seed: int32 `[2]`, that of the batch.
-      first_row: scalar int32, place of the first row in the batch.
-      batch: scalar int32, rows of the batch.
+      first_row: scalar int32, index of the first row in the batch.
+      batch: scalar int32, number of rows of the batch.
     """
 
     seed: tf.Tensor
@@ -22,13 +22,13 @@ class RowsSeed(NamedTuple):
 def seeded_dropout(
     values: tf.Tensor, rate: float, seed: tf.Tensor | RowsSeed, salt: int
 ) -> tf.Tensor:
-    """Sets a share of the values to zero and scales up the others; the mean stays the same.
+    """Sets a fraction of the values to zero and scales up the others; the mean stays the same.
 
     Args:
       values: `[batch, ...]`, or with a `RowsSeed` some rows of it.
-      rate: the share, 0 <= rate < 1.
+      rate: the fraction, 0 <= rate < 1.
       seed: int32 `[2]`, or a `RowsSeed`; the same seed and salt give the same mask.
-      salt: integer that tells the places of a model apart from each other.
+      salt: integer that differs between the positions of a model where dropout is applied.
     """
     if not isinstance(seed, RowsSeed):
         seed = tf.random.experimental.stateless_fold_in(seed, salt)

@@ -12,7 +12,7 @@ from elmo_tf.layers.shapes import last_dimension
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Highway(keras.layers.Layer):
-    """Mixes each input value with a transformed one, as a learned gate decides.
+    """Mixes each input value with a transformed one, weighted by a learned gate.
 
         gate      = sigmoid(gate_matrix @ x + gate_bias)
         candidate = relu(candidate_matrix @ x + candidate_bias)
@@ -20,8 +20,9 @@ class Highway(keras.layers.Layer):
 
     An open gate takes the candidate. Both matrices are `[dim, dim]`, both biases `[dim]`. Matrices
     start as normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close
-    to the identity (sigmoid(-2) = 0.12) and deep stacks can be trained. "Matrix" and not "kernel",
-    which was the transposed one in early checkpoints: those are refused and not read wrongly.
+    to the identity (sigmoid(-2) = 0.12) and deep stacks can be trained. The weights are not called
+    "kernel" because early checkpoints stored transposed matrices by that name: loading one is an
+    error, not a wrong result.
 
     Args:
       seed: integer seed of the initial weights; each weight draws from a seed of its own derived
@@ -69,10 +70,10 @@ class Highway(keras.layers.Layer):
         return tf.reshape(tf.transpose(self.columns(columns)), tf.shape(inputs))  # [..., dim]
 
     def columns(self, inputs: tf.Tensor) -> tf.Tensor:
-        """As the call, for one vector a column: `[dim, vectors]`.
+        """As the call, with vectors in columns: `[dim, vectors]`.
 
-        At dim 2048 the two products take 1.1 to 1.5 times as long the other way round, `inputs @
-        matrix`, at most numbers of vectors, and so does their gradient from 250 vectors on.
+        At dim 2048 `inputs @ matrix` takes 1.1 to 1.5 times as long at most numbers of vectors,
+        and so does its gradient from 250 vectors on.
         """
         gate = tf.sigmoid(tf.matmul(self.gate_matrix, inputs) + self.gate_bias[:, tf.newaxis])
         candidate = tf.matmul(self.candidate_matrix, inputs) + self.candidate_bias[:, tf.newaxis]

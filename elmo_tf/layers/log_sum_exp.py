@@ -4,12 +4,12 @@ import math
 
 import tensorflow as tf
 
-# Takes a class out of a softmax. Finite, so that a row which loses all its classes gives no NaN.
+# Excludes a class from a softmax. Finite, so that a row without any class gives no NaN.
 EXCLUDED_LOGIT = -1e30
 
-# Logits of a block. With all of them at once, every step over them waits for memory: 8192 classes
-# at 2560 positions are 84 MB. 8 MB stay in the cache, and computing them once more for the gradient
-# costs less than keeping them.
+# Logits of a block. With all classes at once, every operation waits for memory: 8192 classes at
+# 2560 positions are 84 MB. 8 MB fit the cache, and recomputing them for the gradient costs less
+# than storing them.
 BLOCK_LOGITS = 2**21
 
 
@@ -17,7 +17,7 @@ def log_sum_exp(
     kernel: tf.Tensor,
     bias: tf.Tensor,
     inputs: tf.Tensor,
-    left_out: tf.Tensor | None = None,
+    excluded: tf.Tensor | None = None,
     block_size: int | tf.Tensor | None = None,
 ) -> tf.Tensor:
     """log(sum over classes w of exp(kernel[w] . x + bias[w])) for each x, in bounded memory.
@@ -26,10 +26,10 @@ def log_sum_exp(
       kernel: float32 `[classes, dim]`.
       bias: float32 `[classes]`.
       inputs: float32 `[positions, dim]`.
-      left_out: int32 `[positions]` or None: a class that the sum leaves out at each position; an
-        id that no class has leaves out none.
-      block_size: how many classes at a time; memory is `[block_size, positions]`. By default as
-        many as a processor's cache holds.
+      excluded: int32 `[positions]` or None: a class that the sum excludes at each position; an id
+        that no class has excludes none.
+      block_size: number of classes per block; memory is `[block_size, positions]`. By default the
+        block fits a processor's cache.
 
     Returns:
       float32 `[positions]`, differentiable (once) in `kernel`, `bias` and `inputs`.
@@ -45,8 +45,8 @@ def log_sum_exp(
         def block_logits(start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             end = tf.minimum(start + block_size, num_classes)
             logits = _logits(kernel[start:end], bias[start:end], columns)
-            if left_out is not None:
-                logits = _exclude(logits, left_out - start)
+            if excluded is not None:
+                logits = _exclude(logits, excluded - start)
             return end, logits  # [block, positions]
 
         def add_block(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Inputs of so many steps are multiplied at once, or of as many as have so many columns together.
-# That is enough for the product to be a large one. The gates of all steps were by far the largest
-# arrays of a pass, each call with fresh memory for them, whose first touch took a third of the
-# product's time.
+# Multiply the inputs of STEPS_AT_ONCE steps in one matmul; with small batches use more steps, until
+# it has COLUMNS_AT_ONCE columns. The gates of all steps at once were by far the largest arrays of a
+# pass, in newly allocated memory each time, whose first use took a third of the product's time.
 STEPS_AT_ONCE, COLUMNS_AT_ONCE = 8, 256
 
 
@@ -26,7 +25,7 @@ class LstmState(NamedTuple):
 
 
 class LstmWeights(NamedTuple):
-    """What a step needs beside its inputs.
+    """The weights and clips of one step.
 
     Attributes:
       recurrent_kernel: `[4 * units, projection_dim]`.
@@ -51,7 +50,7 @@ def clip(value: tf.Tensor, limit: float | None) -> tf.Tensor:
 
 
 class Activations(NamedTuple):
-    """What one step computes on its way, each `[units, batch]`.
+    """Intermediate values of one step, each `[units, batch]`.
 
     Attributes:
       i, j, f, o: input gate, candidate, forget gate and output gate, activated.
@@ -66,7 +65,7 @@ class Activations(NamedTuple):
 
 
 def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """`kernel @ values`, computed in the precision of the kernel and given in that of the values.
+    """`kernel @ values`, computed in the kernel's precision and returned in that of the values.
 
     They differ under a mixed precision policy, where products alone are in half precision.
     """
@@ -77,11 +76,11 @@ def step(
     gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, weights: LstmWeights
 ) -> tuple[tf.Tensor, tf.Tensor, Activations]:
     """One step: the input's part of the gates `[4 * units, batch]`, to hidden and cell."""
-    # One pass over the three; the bias is as wide as the batch since broadcasting is slower.
+    # One pass over all three; the bias has the batch's width because broadcasting is slower.
     gates = tf.add_n([gates, product(weights.recurrent_kernel, hidden), weights.bias])
     units = cell.shape[0]
     i, j, f_and_o = tf.split(gates, [units, units, 2 * units])
-    # The two that lie side by side in one operation: with few rows, calls cost more than work.
+    # One operation for two adjacent gates: with few rows, calls cost more than arithmetic.
     f, o = tf.split(tf.sigmoid(f_and_o), 2)
     i, j = tf.sigmoid(i), tf.tanh(j)
     cell = clip(f * cell + i * j, weights.cell_clip)  # [units, batch]
@@ -157,7 +156,7 @@ def scan(
                 new_hidden = tf.where(is_real, new_hidden, hidden)
                 new_cell = tf.where(is_real, new_cell, cell)
             outputs = tf.raw_ops.TensorListSetItem(
-                input_handle=outputs, index=time, item=rows.fill_up(new_hidden)
+                input_handle=outputs, index=time, item=rows.pad(new_hidden)
             )
             return time + 1, new_hidden, new_cell, outputs
 
@@ -181,10 +180,9 @@ def scan(
 
 
 class _Rows:
-    """The first rows of a batch, those that have not ended when some steps begin.
+    """The rows of a batch sorted by length that have not ended when some steps begin.
 
-    The last dimension of all tensors is the batch. Without lengths it is all rows, and nothing is
-    done.
+    The last dimension of all tensors is the batch. Without lengths these are all rows.
     """
 
     def __init__(self, batch: tf.Tensor, lengths: tf.Tensor | None, start: tf.Tensor) -> None:
@@ -197,8 +195,8 @@ class _Rows:
         """These rows of a batch."""
         return values if self._count is None else values[..., : self._count]
 
-    def fill_up(self, values: tf.Tensor) -> tf.Tensor:
-        """A batch with these rows and zeros, `[features, batch]`."""
+    def pad(self, values: tf.Tensor) -> tf.Tensor:
+        """These rows padded with zeros to the whole batch, `[features, batch]`."""
         return values if self._count is None else tf.pad(values, [[0, 0], [0, self._num_ended]])
 
     def put(self, values: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:

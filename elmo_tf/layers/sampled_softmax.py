@@ -129,7 +129,7 @@ class SampledSoftmax(keras.layers.Layer):
         kernel = gather_rows(self.kernel, ids)  # [ids, dim]
         bias = gather_rows(self.bias, ids) - self._log_expected_count(ids, num_tries)
         target_logits = _logits_of_rows(inputs, kernel, bias, target_row)
-        # A target among the negatives is left out of them; a row past them leaves out none.
+        # A target among the negatives is excluded from them; a row past them excludes none.
         of_negatives = log_sum_exp(kernel[:num_samples], bias[:num_samples], inputs, target_row)
         # log(exp(a) + exp(b)) - a without putting a and b into one array
         return tf.nn.softplus(of_negatives - target_logits)
@@ -156,20 +156,20 @@ class SampledSoftmax(keras.layers.Layer):
         self,
         inputs: tf.Tensor,
         num_top: int,
-        left_out: Sequence[int] = (),
+        excluded: Sequence[int] = (),
         block_size: int = 8192,
     ) -> TopClasses:
         """The classes with the largest sum of log-probabilities under several inputs.
 
         Args:
-          inputs: `[ways, positions, dim]`: at each position there is a softmax for each way, such
-            as one for each direction of a language model.
-          num_top: how many classes to find at each position.
-          left_out: ids, each once, that are never among them; they count in the normalization.
-          block_size: how many classes at a time; memory is
-            `[ways, positions, block_size + num_top]`.
+          inputs: `[directions, positions, dim]`: one softmax per position and direction of a
+            language model.
+          num_top: number of classes to find at each position.
+          excluded: ids, each once, that are never among them; they count in the normalization.
+          block_size: number of classes per block; memory is
+            `[directions, positions, block_size + num_top]`.
         """
-        most = self.vocabulary_size - len(left_out)
+        most = self.vocabulary_size - len(excluded)
         if not 0 <= num_top <= most:
             raise ValueError(f"SampledSoftmax: num_top must be from 0 to {most}, got {num_top}")
         if block_size < 1:
@@ -179,7 +179,7 @@ class SampledSoftmax(keras.layers.Layer):
             tf.convert_to_tensor(self.kernel),
             tf.convert_to_tensor(self.bias),
             num_top,
-            left_out,
+            excluded,
             block_size,
         )
 

@@ -1,4 +1,4 @@
-"""A softmax without a kernel of its own: words are read and predicted by the same vectors."""
+"""A softmax whose kernel is the table of input embeddings (tied embeddings)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from elmo_tf.layers.word_embedding import WordEmbedding
 
 
 class SharedSoftmax(SampledSoftmax):
-    """A `SampledSoftmax` whose kernel is the table of a `WordEmbedding`; see there for the rest.
+    """A `SampledSoftmax` whose kernel is the table of a `WordEmbedding`.
 
     Only `bias` is a weight of this layer. The table's gradient is the sum of what comes from both
     of its uses, in one `tf.IndexedSlices` where a row may occur twice.
@@ -23,7 +23,7 @@ class SharedSoftmax(SampledSoftmax):
 
     def __init__(self, words: WordEmbedding, **kwargs: Any) -> None:
         super().__init__(words.vocabulary_size, **kwargs)
-        # Behind a function: as an attribute Keras would take the table for a weight of this layer.
+        # Keras would count an attribute as a weight of this layer; a function hides the table.
         self._find_kernel = lambda: words.embedding
 
     @property

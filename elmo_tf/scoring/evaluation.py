@@ -1,17 +1,18 @@
 """How well a language model predicts text: exact losses of every token, in bounded memory.
 
-Two ways to read the text, and two figures:
+Text is read in one of two modes, which give different figures:
 
-  evaluate_sentences   each sentence from the same state, as an encoder meets it in use
-  evaluate_streams     the state carried over the sentences of each of some streams, as in training
+  evaluate_sentences   each sentence from the same state, as an encoder reads it
+  evaluate_streams     the state carried over the sentences of each of several streams, as in
+                       training
 
-Either way a sentence of n tokens is n + 1 predictions in each direction: its tokens, and `</S>`
-forward or `<S>` backward. None is left out, and none is made twice.
+In both a sentence of n tokens gives n + 1 predictions in each direction: its tokens, and `</S>`
+forward or `<S>` backward. Each is made exactly once.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -71,7 +72,7 @@ class WindowScorer:
     """Exact losses of windows of any size, by one traced function.
 
     Args:
-      model: the language model. What it learns later counts in later calls.
+      model: the language model. Later calls use its weights of that time.
       initial_state: the state of one row that texts start from, or None for zeros.
     """
 
@@ -98,16 +99,16 @@ class WindowScorer:
         return self._model(spell_window(self._model, window), state)
 
 
-def window_signature(model: ElmoLanguageModel) -> list:
-    """What a traced function of a window of any size takes: `WindowTensors` and the state.
+def window_signature(model: ElmoLanguageModel) -> list[Any]:
+    """The input signature for windows of any size: `WindowTensors` and the state.
 
-    `token_ids` are tokens still, string `[tokens]`; `spell_window` makes ids of them.
+    Here `token_ids` are tokens, string `[tokens]`; `spell_window` replaces them by ids.
     """
-    places = tf.TensorSpec([2, None, None], tf.int32)
+    indices = tf.TensorSpec([2, None, None], tf.int32)
     window = WindowTensors(
         token_ids=tf.TensorSpec([None], tf.string),
-        token_index=places,
-        targets=places,
+        token_index=indices,
+        targets=indices,
         lengths=tf.TensorSpec([None], tf.int32),
     )
     state = tf.nest.map_structure(
@@ -117,7 +118,7 @@ def window_signature(model: ElmoLanguageModel) -> list:
 
 
 def spell_window(model: ElmoLanguageModel, window: WindowTensors) -> WindowTensors:
-    """The window with ids in place of tokens, in the graph."""
+    """The window with its tokens replaced by their ids, in the graph."""
     return window._replace(token_ids=model.encoder.token_ids(window.token_ids))
 
 
@@ -158,7 +159,7 @@ def score_batch(
     num_steps = max(1, _MOST_PREDICTIONS // (2 * len(batch)))
     state = scorer.initial_state(len(batch))
     parts = []
-    # A long sentence is read in several windows, so that memory does not grow with its length.
+    # Split a long sentence into windows, so that memory does not grow with its length.
     for window in sentence_windows(batch, vocabulary, num_steps):
         losses, state = scorer(window, state)
         parts.append(losses)
@@ -187,8 +188,8 @@ def evaluate_streams(
 ) -> Evaluation:
     """Evaluates windows with carried state, as training and bilm-tf do.
 
-    The figure depends on the stream's batch size, since that decides which sentence a row reads
-    after which.
+    The figure depends on the stream's batch size, which determines the order of the sentences that
+    a row reads.
 
     Args:
       scorer: of the model.

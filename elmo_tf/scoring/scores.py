@@ -1,4 +1,4 @@
-"""Log-probabilities of each token of a text in both directions, and what else could stand there.
+"""Log-probabilities of each token of a text in both directions, and the most probable substitutes.
 
 Sentences are scored as `evaluation.evaluate_sentences` does it, each from the zero state, with the
 full softmax: the sums are the same. A sentence without tokens, from a blank line, has no scores.
@@ -20,9 +20,9 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 DEFAULT_BATCH_SIZE = 32
 
-# Substitutes held at a time, of 16 bytes each, save that one sentence may have more.
+# Substitutes in memory at a time, of 16 bytes each; one sentence alone may have more.
 _MOST_SUBSTITUTES_HELD = 1 << 22
-# Tokens whose substitutes are made into text at a time.
+# Tokens whose substitutes are written as text at a time.
 _TOKENS_IN_PIECE = 64
 # Line ends to `str.splitlines`, though not to JSON.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -184,7 +184,7 @@ def _words(substitutes: Substitutes, vocabulary: Vocabulary) -> Iterator[list[di
     columns = zip(
         substitutes.ids.tolist(),
         _numbers(substitutes.scores),
-        *(_numbers(way) for way in substitutes.log_probabilities),
+        *(_numbers(each) for each in substitutes.log_probabilities),
         strict=True,
     )
     for ids, *numbers in columns:
@@ -194,7 +194,7 @@ def _words(substitutes: Substitutes, vocabulary: Vocabulary) -> Iterator[list[di
         ]
 
 
-def _numbers(array: np.ndarray) -> list:
+def _numbers(array: np.ndarray) -> list[Any]:
     """As Python numbers with no more digits than float32 has."""
     return array.astype(str).astype(np.float64).tolist()
 

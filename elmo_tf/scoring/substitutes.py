@@ -1,17 +1,17 @@
-"""The most probable words at each place of a sentence, by both directions of the model at once.
+"""The most probable words at each position of a sentence, by both directions of the model.
 
     score(w) = log p_forward(w | the tokens before) + log p_backward(w | the tokens after)
 
 Each p is that direction's full softmax, normalized over the whole vocabulary, `<S>`, `</S>` and
-`<UNK>` included. The sum is not normalized again: it ranks words at one place, and its exponential
-is no probability. How frequent a word is in general counts twice in it, once for each direction.
-The special tokens are no words and are never among those found; the token that stands there is.
+`<UNK>` included. The sum is not normalized again: it ranks words at one position, and its
+exponential is not a probability. A word's overall frequency counts twice in it, once for each
+direction. Special tokens are excluded; the token of the sentence itself is not.
 
-The directions meet a place at different times, the forward one after the tokens before it, the
-backward one after those behind it. A sentence that fits a window is read once. For a longer
-one the backward direction first runs to the beginning and leaves its state at each window; then
-both go over the windows from the first to the last. That direction runs twice, and all that grows
-with the sentence is those states and what is found.
+The directions reach a position at different times, the forward one after the tokens before it, the
+backward one after those behind it. A sentence that fits a window is read once. For a longer one the
+backward direction first runs to the beginning and stores its state at each window; then both
+directions process the windows from the first to the last. The backward direction thus runs twice,
+and only those states and the results grow with the sentence.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,9 @@ from elmo_tf.text.cloze_windows import ClozeWindows
 from elmo_tf.text.corpus import Window
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# Places in one window. The logits of a block of 8192 words for both directions are 128 MB.
-_MOST_PLACES = 2048
-# Words found in one window; some ten arrays of this size are at work.
+# Positions in one window. The logits of a block of 8192 words for both directions are 128 MB.
+_MOST_POSITIONS = 2048
+# Words found in one window; about ten arrays of this size are in use at once.
 _MOST_FOUND = 1 << 20
 
 
@@ -93,8 +93,8 @@ class SubstituteFinder:
         Args:
           batch: sentences of at least one token; similar lengths cost least.
         """
-        most_places = min(_MOST_PLACES, _MOST_FOUND // max(1, self.number))
-        windows = ClozeWindows(batch, self._vocabulary, max(1, most_places // len(batch)))
+        most_positions = min(_MOST_POSITIONS, _MOST_FOUND // max(1, self.number))
+        windows = ClozeWindows(batch, self._vocabulary, max(1, most_positions // len(batch)))
         backward_states = self._backward_states(windows, len(batch))
         forward = self._model.zero_state(len(batch)).forward
         parts = []
@@ -145,7 +145,7 @@ class SubstituteFinder:
         targets = tf.boolean_mask(window.targets[0], is_token)  # [tokens]
         softmax = self._model.softmax
         top = softmax.top_classes(outputs, self.number, self._special_ids)
-        logits = tf.stack([softmax.target_logits(way, targets) for way in tf.unstack(outputs)])
+        logits = tf.stack([softmax.target_logits(each, targets) for each in tf.unstack(outputs)])
         losses = top.log_normalizers - logits  # [2, tokens]
         return (losses, top.ids, top.scores, top.log_probabilities), state
 

@@ -24,13 +24,13 @@ def batches_by_tokens(
 
         number of sentences * (tokens of the longest + 2)        2 for the boundaries
 
-    tokens, whatever they are. Each batch takes as many sentences as the budget allows. A sentence
-    that is over the budget by itself is a batch of its own: nothing is cut or left out. Sentences
-    of similar length one after the other, for instance sorted, need little padding.
+    tokens. Each batch takes as many sentences as the budget allows. A sentence that exceeds the
+    budget by itself is a separate batch: nothing is cut or skipped. Sorted sentences, or others of
+    similar length in a row, need little padding.
 
     Args:
-      sentences: lists of tokens, taken one by one: the input may be a generator without end.
-      batch_tokens: the most tokens of a batch, at least 1.
+      sentences: lists of tokens, taken one by one: the input may be an infinite generator.
+      batch_tokens: maximal number of tokens of a batch, at least 1.
       length: gives the number of tokens of a sentence; for sentences that are not plain lists.
 
     Yields:

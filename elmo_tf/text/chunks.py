@@ -1,4 +1,4 @@
-"""A text file in pieces of a bounded size, each line with its number."""
+"""A text file in chunks of a bounded size, each line with its number."""
 
 import collections
 import hashlib
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from elmo_tf.text import lines
 from elmo_tf.text.tokens import Tokenizer
 
-_BYTES_PER_LINE = 16  # what a line counts beside its text: blank ones must fill a chunk too
+_BYTES_PER_LINE = 16  # added to a line's text, so that blank lines fill a chunk too
 
 
 class Line(NamedTuple):
@@ -22,15 +22,15 @@ class Line(NamedTuple):
 
 
 class ChunkedText:
-    """The lines of a file, in runs of some that follow each other.
+    """The lines of a file, in chunks of consecutive ones.
 
     Args:
-      path: the file; a pipe will do.
-      tokenizer: makes tokens of lines.
+      path: the file, or a pipe.
+      tokenizer: from lines to tokens.
 
     Attributes:
       num_lines: lines read so far.
-      offset: bytes of the file that hold these.
+      offset: number of bytes of the file that hold them.
 
     Raises:
       InputError: while reading, see `lines.read_lines`.
@@ -42,24 +42,24 @@ class ChunkedText:
         self.rewind()
 
     def rewind(self) -> None:
-        """Goes back to the first line; not for a pipe."""
+        """Returns to the first line; a pipe can't."""
         self.num_lines = self.offset = 0
         self._digest = hashlib.blake2b(digest_size=16)
         self._lines = self._read()
 
     @property
     def digest(self) -> str:
-        """Of the lines read so far, without what ends them."""
+        """Digest of the lines read so far, without their line ends."""
         return self._digest.hexdigest()
 
     def skip(self, num_lines: int) -> None:
-        """Reads so many lines, or all there are, for their digest alone."""
+        """Reads `num_lines` lines, or all that are left, for their digest alone."""
         collections.deque(itertools.islice(self._lines, num_lines), maxlen=0)
 
     def chunks(self, max_bytes: int) -> Iterator[list[Line]]:
         """Yields the lines left, tokenized; a chunk is full when it has `max_bytes` of text.
 
-        None is empty, and each is read only when it is asked for.
+        No chunk is empty, and each is read only when it is asked for.
         """
         chunk, size = [], 0
         for line in self._lines:

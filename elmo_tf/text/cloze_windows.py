@@ -1,9 +1,9 @@
-"""Windows over the same tokens in both directions, to predict each from all the others.
+"""Windows over the same tokens in both directions, to predict each from all the others (cloze).
 
-The windows of `corpus` go on at the steps of a direction: while the forward one is at the beginning
-of a sentence, the backward one is at its end. Here a window is a stretch of the text: the forward
+The windows of `corpus` follow the steps of a direction: while the forward one is at the beginning
+of a sentence, the backward one is at its end. Here a window is a span of the text: the forward
 direction predicts its tokens from the first to the last, the backward one from the last to the
-first. So the one reads the windows of a sentence in their order, the other in the reverse order.
+first. The forward direction reads a sentence's windows in order, the backward one in reverse.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from elmo_tf.text.vocabulary import Vocabulary
 class ClozeWindows:
     """The windows of a batch of sentences, each sentence in a row of its own.
 
-    Window `k` is where tokens `k * num_steps` to `(k + 1) * num_steps` of each sentence are
-    predicted, so `lengths` of a row is 0 from its end on. The boundaries are in none of them.
+    In window `k` tokens `k * num_steps` to `(k + 1) * num_steps` of each sentence are predicted, so
+    `lengths` of a row is 0 after its end. No window holds the boundaries.
 
     Args:
       sentences: of at least one token, one a row.
       vocabulary: gives the ids of the targets.
-      num_steps: most steps of a window.
+      num_steps: maximal number of steps of a window.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ClozeWindows:
         return -(-self._lengths.max() // self._num_steps)
 
     def window(self, index: int) -> Window:
-        """One window. It is made now, so that not all of them are in memory."""
+        """One window, computed on each call, so that not all are in memory."""
         begin = index * self._num_steps
         lengths = np.clip(self._lengths - begin, 0, self._num_steps)
         inputs, targets = [], []
@@ -52,7 +52,7 @@ class ClozeWindows:
         return self._pack(inputs, targets, lengths)
 
     def boundaries(self) -> Window:
-        """The step after all windows, in which each direction predicts the boundary it ends at."""
+        """The step after all windows: each direction predicts the boundary at its end."""
         inputs = [([row[-2]], [row[1]]) for row in self._rows]
         targets = [([characters.END_TOKEN], [characters.BEGIN_TOKEN])] * len(self._rows)
         return self._pack(inputs, targets, np.ones_like(self._lengths))
@@ -65,11 +65,11 @@ class ClozeWindows:
     ) -> Window:
         shape = (2, len(self._rows), lengths.max())
         token_index, target_ids = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        places: dict[bytes, int] = {}
-        for way in (0, 1):
+        indices: dict[bytes, int] = {}
+        for direction in (0, 1):
             for row, length in enumerate(lengths.tolist()):
-                token_index[way, row, :length] = [
-                    places.setdefault(token, len(places)) for token in inputs[row][way]
+                token_index[direction, row, :length] = [
+                    indices.setdefault(token, len(indices)) for token in inputs[row][direction]
                 ]
-                target_ids[way, row, :length] = self._vocabulary.ids(targets[row][way])
-        return Window(list(places), token_index, target_ids, lengths.astype(np.int32))
+                target_ids[direction, row, :length] = self._vocabulary.ids(targets[row][direction])
+        return Window(list(indices), token_index, target_ids, lengths.astype(np.int32))

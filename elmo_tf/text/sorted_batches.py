@@ -5,11 +5,11 @@ from typing import TypeVar
 
 from elmo_tf.config import checks
 
-# Sentences to sort by length and batch together; more would pad less and hold more text.
+# Batches whose sentences are sorted by length together; more would pad less and store more text.
 _BATCHES_SORTED = 32
 MOST_TOKENS_SORTED = 1 << 20
-# A longest sentence has at most twice the tokens of the shortest in its batch and this many more:
-# a few batches more, but a whole book on one line is not padding for each line beside it.
+# The longest sentence of a batch has at most twice the tokens of the shortest and this many more.
+# That makes a few more batches, but other lines are not padded to the length of a book on one line.
 _SIMILAR_TOKENS = 32
 
 Result = TypeVar("Result")
@@ -27,21 +27,21 @@ def score_sorted(
     Args:
       score: takes a batch of sentences, gives a result for each.
       sentences: lists of tokens.
-      batch_size: the most sentences to score together.
-      progress: told of the tokens done, one boundary for each sentence among them.
-      most_tokens: of the sentences that are held together with their results, save that one
-        sentence may have more.
+      batch_size: maximal number of sentences to score together.
+      progress: called with the number of tokens done, including one boundary for each sentence.
+      most_tokens: maximum of the sentences that are in memory together with their results; one
+        sentence alone may have more.
     """
     checks.integer(1)(batch_size, "batch_size")
     for group in _groups(sentences, _BATCHES_SORTED * batch_size, most_tokens):
         results: dict[int, Result] = {}
-        for places in _similar_lengths([len(sentence) for sentence in group], batch_size):
-            batch = [group[place] for place in places]
-            results.update(zip(places, score(batch), strict=True))
+        for indices in _similar_lengths([len(sentence) for sentence in group], batch_size):
+            batch = [group[index] for index in indices]
+            results.update(zip(indices, score(batch), strict=True))
             if progress is not None:
                 progress(sum(len(sentence) + 1 for sentence in batch))
-        for place in range(len(group)):
-            yield results.pop(place)
+        for index in range(len(group)):
+            yield results.pop(index)
 
 
 def _groups(
@@ -60,14 +60,14 @@ def _groups(
 
 
 def _similar_lengths(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Places of the lengths, from short to long, a batch's worth at a time."""
+    """Indices of the lengths, from short to long, one batch at a time."""
     batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and (
-            len(batch) == batch_size or lengths[place] > 2 * lengths[batch[0]] + _SIMILAR_TOKENS
+            len(batch) == batch_size or lengths[index] > 2 * lengths[batch[0]] + _SIMILAR_TOKENS
         ):
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch

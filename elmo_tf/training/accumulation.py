@@ -7,6 +7,7 @@ negatives are those of the whole window.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -19,7 +20,7 @@ from elmo_tf.training.optimizers import Gradient
 Results = tuple[tf.Tensor, list[Gradient], BiLmState]
 OfWindow = Callable[[WindowTensors, RowsSeed, BiLmState], Results]
 # What is kept of a gradient from part to part: its sum, or the arrays of its values and indices.
-Kept = tf.Tensor | tuple[tf.TensorArray, tf.TensorArray]
+Kept: TypeAlias = tf.Tensor | tuple[tf.TensorArray, tf.TensorArray]
 
 
 def accumulate(

@@ -51,6 +51,7 @@ def learning_rate_of_step(config: TrainingConfig, step: int) -> float:
       inverse_sqrt: Vaswani et al. 2017, section 5.3, https://arxiv.org/abs/1706.03762; cosine:
       Loshchilov and Hutter 2017, equation 5 without restarts, https://arxiv.org/abs/1608.03983.
     """
+    assert config.learning_rate is not None  # a configuration without one takes the optimizer's
     return config.learning_rate * _share(config, step)
 
 
@@ -62,6 +63,11 @@ def _share(config: TrainingConfig, step: int) -> float:
         return 1.0
     if config.learning_rate_schedule == "inverse_sqrt":
         return math.sqrt(max(warmup_steps, 1) / (step + 1))
+    if config.decay_steps is None:
+        raise ValueError(
+            f"learning_rate_of_step: {config.learning_rate_schedule} needs decay_steps, got None; "
+            "see with_decay_steps"
+        )
     passed = min(1.0, (step - warmup_steps) / (config.decay_steps - warmup_steps))
     if config.learning_rate_schedule == "linear":
         return 1.0 - passed

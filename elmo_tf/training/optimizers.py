@@ -1,14 +1,14 @@
 """Optimizers by name; Adagrad as bilm-tf trains with, whose cost does not follow the vocabulary."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from elmo_tf.config.training import TrainingConfig
 
-Gradient = tf.Tensor | tf.IndexedSlices
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

@@ -2,27 +2,15 @@
 
 import numpy as np
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.model.encoder import ElmoEncoder
+from tests import models
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(
-        embedding_dim=4,
-        filters=((1, 3), (2, 5), (3, 7)),
-        num_highway_layers=1,
-        max_characters_per_token=11,
-    ),
-    LstmConfig(dim=9, projection_dim=6, num_layers=2),
-)
+CONFIG = models.small_config(embedding_dim=4, filters=((1, 3), (2, 5), (3, 7)), projection_dim=6)
 VOCABULARY = b"<S>\n</S>\n<UNK>\nthe\n"
 
 
 def make_encoder():
     """Random weights, and a scalar mix that differs from an untrained one."""
-    encoder = ElmoEncoder(CONFIG, seed=3)
-    encoder.scalar_mix.layer_weights.assign([0.5, -1.0, 0.25])
-    encoder.scalar_mix.gamma.assign(1.5)
-    return encoder
+    return models.small_encoder(CONFIG)
 
 
 def difference(actual, expected):

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.export import export_elmo
-from elmo_tf.formats import bilm_tf
 from elmo_tf.model import loading
-from tests.export.small import CONFIG, VOCABULARY, difference
+from tests import models
+from tests.export.small import VOCABULARY, difference
 
 TEXT = tf.constant(["the cat sat", "one"])
 
@@ -20,10 +20,7 @@ TEXT = tf.constant(["the cat sat", "one"])
 @pytest.fixture(scope="module")
 def pair(encoder, tmp_path_factory):
     """A directory with the encoder's weights in published format (its mix has no place there)."""
-    path = tmp_path_factory.mktemp("published")
-    CONFIG.write(path / "options.json")
-    bilm_tf.write_weights(path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
-    return path
+    return models.write_pair(tmp_path_factory.mktemp("published"), encoder)
 
 
 def run(capsys, **flags):

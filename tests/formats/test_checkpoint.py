@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 from elmo_tf.formats import checkpoint
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.model.variables import model_variables
+from tests.models import small_config
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
-    LstmConfig(dim=6, projection_dim=2),
-)
+CONFIG = small_config(dim=6, projection_dim=2)
 
 
 @pytest.fixture(scope="module")

@@ -9,20 +9,16 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.formats import bilm_tf
 from elmo_tf.layers.elmo_mix import ElmoMix
 from elmo_tf.model.embedding import ElmoEmbedding
 from elmo_tf.model.encoder import ElmoEncoder
+from tests import models
 
 # Keras 3.15 saves variables through an `__array__` that NumPy 2 wants to have a `copy` argument.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
-WIDTH = 11
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (3, 7)), num_highway_layers=1, max_characters_per_token=WIDTH),
-    LstmConfig(dim=9, projection_dim=5, num_layers=2, cell_clip=2.0, projection_clip=1.5),
-)
+CONFIG = models.small_config(filters=((1, 4), (3, 7)), cell_clip=2.0, projection_clip=1.5)
+WIDTH = CONFIG.input.max_characters_per_token
 TEXT = ["The cat sat", "one", "a très-long-mat", "b c d e f", "last"]  # batches of 2: 2, 2, 1
 LABELS = np.arange(5.0)[:, None]
 
@@ -35,11 +31,7 @@ def encoder():
 @pytest.fixture
 def files(encoder, tmp_path):
     """A directory with the published pair."""
-    path = tmp_path / "published"
-    path.mkdir()
-    CONFIG.write(path / "options.json")
-    bilm_tf.write_weights(path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
-    return path
+    return models.write_pair(tmp_path / "published", encoder)
 
 
 def batches(features=TEXT):

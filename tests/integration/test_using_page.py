@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from elmo_tf.export import saved_model
-from elmo_tf.formats import bilm_tf
 from elmo_tf.model.encoder import ElmoEncoder
+from tests import models
 from tests.integration.test_consumers import run
 from tests.test_readme import CONFIG, EXAMPLE, PROJECTION, SENTENCES, run_python, run_shell
 
@@ -41,10 +41,7 @@ WITH_PYTHON = [
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     """A directory with a published model, and vectors of three lines of text."""
-    folder = tmp_path_factory.mktemp("published")
-    CONFIG.write(folder / "options.json")
-    encoder = ElmoEncoder(CONFIG, seed=1)
-    bilm_tf.write_weights(folder / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
+    folder = models.write_pair(tmp_path_factory.mktemp("published"), models.small_encoder(CONFIG))
     with h5py.File(folder / "vectors.hdf5", "w") as file:
         for number, length in enumerate([4, 0, 2]):
             file[str(number)] = np.ones([3, length, 2 * PROJECTION], np.float32)

@@ -18,38 +18,38 @@ def draw(positions=POSITIONS, classes=CLASSES, scale=2.0):
     return [tf.constant(random.normal(size=shape, scale=scale), tf.float32) for shape in shapes]
 
 
-def numpy_result(kernel, bias, inputs, left_out=None):
+def numpy_result(kernel, bias, inputs, excluded=None):
     logits = inputs.numpy().astype(np.float64) @ kernel.numpy().T + bias.numpy()
-    if left_out is not None:
-        for position, left in enumerate(left_out):
+    if excluded is not None:
+        for position, left in enumerate(excluded):
             logits[position, np.arange(len(bias)) == left] = -np.inf
     largest = logits.max(axis=1, keepdims=True)
     return largest[:, 0] + np.log(np.exp(logits - largest).sum(axis=1))
 
 
-def plain(kernel, bias, inputs, left_out):
+def plain(kernel, bias, inputs, excluded):
     logits = inputs @ tf.transpose(kernel) + bias
-    is_left_out = tf.range(len(bias)) == left_out[:, np.newaxis]
-    return tf.reduce_logsumexp(tf.where(is_left_out, -1e30, logits), axis=1)
+    is_excluded = tf.range(len(bias)) == excluded[:, np.newaxis]
+    return tf.reduce_logsumexp(tf.where(is_excluded, -1e30, logits), axis=1)
 
 
 @pytest.mark.parametrize("block_size", [1, 7, 52, 53, 54, 8192, None])
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("positions", [POSITIONS, 1, 0])
 def test_values_equal_numpy(block_size, in_graph, positions):
-    weights, left_out = draw(positions), LEFT_OUT[:positions]
+    weights, excluded = draw(positions), LEFT_OUT[:positions]
     call = tf.function(log_sum_exp, autograph=False) if in_graph else log_sum_exp
     result = call(*weights, block_size=block_size)
     np.testing.assert_allclose(result, numpy_result(*weights), rtol=1e-6, atol=3e-6)
-    result = call(*weights, left_out, block_size)
-    np.testing.assert_allclose(result, numpy_result(*weights, left_out), rtol=1e-6, atol=3e-6)
+    result = call(*weights, excluded, block_size)
+    np.testing.assert_allclose(result, numpy_result(*weights, excluded), rtol=1e-6, atol=3e-6)
 
 
 @pytest.mark.parametrize("block_size", [1, 7, 53, None])
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("positions", [POSITIONS, 0])
 def test_gradients_equal_those_of_the_plain_formula(block_size, in_graph, positions):
-    sources, left_out = draw(positions), LEFT_OUT[:positions]
+    sources, excluded = draw(positions), LEFT_OUT[:positions]
     weights = np.random.default_rng(6).normal(size=positions).astype(np.float32)
 
     def gradients(function):
@@ -59,10 +59,10 @@ def test_gradients_equal_those_of_the_plain_formula(block_size, in_graph, positi
         return tape.gradient(result, sources)
 
     def ours():
-        return gradients(lambda *args: log_sum_exp(*args, left_out, block_size))
+        return gradients(lambda *args: log_sum_exp(*args, excluded, block_size))
 
     found = (tf.function(ours, autograph=False) if in_graph else ours)()
-    for one, two in zip(found, gradients(lambda *args: plain(*args, left_out)), strict=True):
+    for one, two in zip(found, gradients(lambda *args: plain(*args, excluded)), strict=True):
         assert one.shape == two.shape
         np.testing.assert_allclose(one, two, rtol=5e-6, atol=5e-6)
         assert not positions or np.abs(one).max() > 0

@@ -24,12 +24,12 @@ def draw(ways=2, positions=POSITIONS):
     return np.random.default_rng(3).normal(size=[ways, positions, DIM]).astype(np.float32)
 
 
-def expected(layer, inputs, num_top, left_out):
+def expected(layer, inputs, num_top, excluded):
     """(ids, scores, log-probabilities), by sorting the whole vocabulary."""
     logits = inputs.astype(np.float64) @ layer.kernel.numpy().T + layer.bias.numpy()
     log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     totals = log_p.sum(axis=0)
-    totals[:, left_out] = -np.inf
+    totals[:, excluded] = -np.inf
     ids = np.argsort(-totals, axis=-1, kind="stable")[:, :num_top]
     return (
         ids,

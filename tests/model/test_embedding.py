@@ -6,15 +6,12 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.model.embedding import ElmoEmbedding
 from elmo_tf.model.encoder import ElmoEncoder
+from tests import models
 
-WIDTH = 11
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (3, 7)), num_highway_layers=1, max_characters_per_token=WIDTH),
-    LstmConfig(dim=9, projection_dim=5, num_layers=2, cell_clip=2.0, projection_clip=1.5),
-)
+CONFIG = models.small_config(filters=((1, 4), (3, 7)), cell_clip=2.0, projection_clip=1.5)
+WIDTH = CONFIG.input.max_characters_per_token
 P = CONFIG.lstm.projection_dim
 SENTENCES = [["The", "cat", "", "sat", "très-long-mat"], ["one"], [], ["<S>", "b\xa0c"]]
 LENGTHS = [5, 1, 0, 2]

@@ -9,13 +9,10 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.model.encoder import ElmoEncoder
+from tests import models
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (3, 7)), num_highway_layers=1, max_characters_per_token=11),
-    LstmConfig(dim=9, projection_dim=5, num_layers=2, cell_clip=2.0, projection_clip=1.5),
-)
+CONFIG = models.small_config(filters=((1, 4), (3, 7)), cell_clip=2.0, projection_clip=1.5)
 P = CONFIG.lstm.projection_dim
 SENTENCES = [["The", "cat", "sat", "on", "a", "très-long-mat"], ["one"], [], ["", "<S>", "b\xa0c"]]
 WIDTH = 6
@@ -31,12 +28,7 @@ def lengths_of(sentences):
 
 @pytest.fixture(scope="module")
 def encoder():
-    encoder = ElmoEncoder(CONFIG, seed=7)
-    rng = np.random.default_rng(3)
-    encoder.scalar_mix.weights[0].assign(rng.normal(size=3))
-    for variable in encoder.bilm.weights:  # at their start these layers hardly react
-        variable.assign(rng.normal(size=variable.shape, scale=0.6))
-    return encoder
+    return models.small_encoder(CONFIG, seed=7, weights_scale=0.6)
 
 
 @pytest.fixture(scope="module")

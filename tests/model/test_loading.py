@@ -10,50 +10,36 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.model import ElmoConfig, LstmConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError
 from elmo_tf.export import saved_model
-from elmo_tf.formats import bilm_tf, locate
+from elmo_tf.formats import locate
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.model import loading
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.variables import model_variables, named_variables
+from tests import models
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(
-        embedding_dim=3,
-        filters=((1, 4), (2, 5)),
-        num_highway_layers=1,
-        max_characters_per_token=8,
-    ),
-    LstmConfig(dim=7, projection_dim=5, num_layers=2),
-)
+CONFIG = models.small_config()
 TEXT = tf.constant(["the cat sat", "one"])
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    encoder = ElmoEncoder(CONFIG, seed=5)
-    encoder.scalar_mix.layer_weights.assign([1.0, 0.0, -0.5])
-    encoder.scalar_mix.gamma.assign(3.0)
-    return encoder
+def encoder(small_encoder):
+    return small_encoder
 
 
 @pytest.fixture(scope="module")
-def pair(encoder, tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "pair"
-    path.mkdir()
-    CONFIG.write(path / "options.json")
-    bilm_tf.write_weights(path / "weights.hdf5", bilm_tf.collect_arrays(encoder), CONFIG)
-    return path
+def pair(small_pair):
+    return small_pair
 
 
 @pytest.fixture(scope="module")
-def exported(encoder, pair):
-    path = pair.parent / "exported"
-    (pair.parent / "words.txt").write_text("<S>\n</S>\n<UNK>\n")
-    saved_model.export(encoder, path, vocabulary_file=pair.parent / "words.txt")
+def exported(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "exported"
+    (path.parent / "words.txt").write_text("<S>\n</S>\n<UNK>\n")
+    saved_model.export(encoder, path, vocabulary_file=path.parent / "words.txt")
     return path
 
 
@@ -200,8 +186,8 @@ def test_checkpoint_of_other_options(run):
     with pytest.raises(InputError) as failure:
         loading.load_encoder(run)
     message = str(failure.value)
-    assert "wrong shape: bilm.forward_0.bias is [28], must be [24]" in message
-    assert "unexpected: bilm.forward_1.bias [28]" in message
+    assert "wrong shape: bilm.forward_0.bias is [36], must be [24]" in message
+    assert "unexpected: bilm.forward_1.bias [36]" in message
     assert "softmax" not in message
     assert "\n" not in message
 

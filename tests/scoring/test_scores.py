@@ -1,5 +1,6 @@
 """Scores and substitutes against NumPy, from one run of the LSTMs over whole sentences."""
 
+import functools
 import json
 import tracemalloc
 
@@ -7,23 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.scoring import evaluation, substitutes
 from elmo_tf.scoring import scores as scoring
 from elmo_tf.text import characters
 from elmo_tf.text.vocabulary import Vocabulary
+from tests.models import small_config
 
 # The special words are not the first ones, so that an id of 0 is a word like others.
 WORDS = [b"w%d" % k for k in range(17)]
 VOCABULARY = Vocabulary([*WORDS[:4], b"</S>", b"<UNK>", *WORDS[4:], b"<S>", "ж".encode()])
 SPECIAL = VOCABULARY.ids([b"<S>", b"</S>", b"<UNK>"]).tolist()
-DIM = 5
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=9),
-    LstmConfig(dim=7, projection_dim=DIM),
-)
+CONFIG = small_config()
+DIM, WIDTH = CONFIG.lstm.projection_dim, CONFIG.input.max_characters_per_token
 
 
 def sentence(length, seed=0):
@@ -45,13 +43,31 @@ def model():
     return made
 
 
+@functools.cache
+def window_scorer(model):
+    return evaluation.WindowScorer(model)
+
+
+@functools.cache
+def substitute_finder(model, vocabulary, number):
+    return substitutes.SubstituteFinder(model, vocabulary, number)
+
+
+@pytest.fixture(autouse=True)
+def traced_once(monkeypatch):
+    """Tests share what is traced for one model and number: tracing is most of their time."""
+    for module in (scoring, substitutes):
+        monkeypatch.setattr(module, "WindowScorer", window_scorer)
+    monkeypatch.setattr(scoring, "SubstituteFinder", substitute_finder)
+
+
 def numpy_log_probabilities(model, tokens):
     """`[2, tokens + 2, words]`: of each word at each place of `<S> tokens </S>`.
 
     The whole sentence in one run of the biLM, its softmax with all words at once.
     """
     whole = [characters.BEGIN_TOKEN, *tokens, characters.END_TOKEN]
-    ids = np.stack([characters.encode_token(token, 9) for token in whole])
+    ids = np.stack([characters.encode_token(token, WIDTH) for token in whole])
     embeddings = model.encoder.char_cnn(ids[np.newaxis])
     top = model.encoder.bilm(embeddings, lengths=tf.constant([len(whole)]))[-1].numpy()[0]
     forward, backward = np.full((2, len(whole), DIM), np.nan)
@@ -109,12 +125,12 @@ def test_scores_equal_numpy(model, number, batch_size):
             check_blank(scores, number)
 
 
-@pytest.mark.parametrize("most_places", [1, 8])
-@pytest.mark.parametrize("number", [0, 3])
-def test_long_sentences_are_read_in_windows(model, monkeypatch, most_places, number):
+@pytest.mark.parametrize("most_positions", [1, 8])
+@pytest.mark.parametrize("number", [0, 4])
+def test_long_sentences_are_read_in_windows(model, monkeypatch, most_positions, number):
     """With rows that end in different windows, and one of them just at the end of a window."""
-    monkeypatch.setattr(substitutes, "_MOST_PLACES", most_places)
-    monkeypatch.setattr(evaluation, "_MOST_PREDICTIONS", 2 * most_places)
+    monkeypatch.setattr(substitutes, "_MOST_POSITIONS", most_positions)
+    monkeypatch.setattr(evaluation, "_MOST_PREDICTIONS", 2 * most_positions)
     sentences = [sentence(n, n) for n in (37, 20, 40, 23)]
     results = scoring.score_lines(model, VOCABULARY, sentences, number, 4)
     for tokens, scores in zip(sentences, results, strict=True):
@@ -122,7 +138,7 @@ def test_long_sentences_are_read_in_windows(model, monkeypatch, most_places, num
 
 
 def test_windows_are_smaller_where_more_words_are_found(model, monkeypatch):
-    monkeypatch.setattr(substitutes, "_MOST_FOUND", 40)
+    monkeypatch.setattr(substitutes, "_MOST_FOUND", 20)
     seen, window = [], substitutes.ClozeWindows.window
 
     def recorded(self, index):
@@ -130,8 +146,8 @@ def test_windows_are_smaller_where_more_words_are_found(model, monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(substitutes.ClozeWindows, "window", recorded)
-    (scores,) = scoring.score_lines(model, VOCABULARY, [sentence(30)], 8)
-    check(scores, model, sentence(30), 8)
+    (scores,) = scoring.score_lines(model, VOCABULARY, [sentence(30)], 4)
+    check(scores, model, sentence(30), 4)
     assert max(max(window.lengths) for window in seen) == 5
 
 
@@ -152,7 +168,7 @@ def test_a_vocabulary_without_words_has_no_substitutes():
     assert json.loads("".join(scoring.to_json(scores, vocabulary)))["substitutes"] == [[], []]
 
 
-@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("number", [0, 4])
 def test_sums_are_those_of_the_evaluation(model, number):
     sentences = [tokens for tokens in SENTENCES if tokens]
     scorer = evaluation.WindowScorer(model)
@@ -168,7 +184,7 @@ def test_sums_are_those_of_the_evaluation(model, number):
     assert -backward / count == pytest.approx(expected.backward_loss, rel=1e-6)
 
 
-@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize("number", [0, 4])
 def test_other_sentences_and_batches_do_not_matter(model, number):
     alone = list(scoring.score_lines(model, VOCABULARY, SENTENCES, number, 1))
     together = scoring.score_lines(model, VOCABULARY, SENTENCES[::-1], number, 4)
@@ -260,7 +276,7 @@ def test_json_of_substitutes(monkeypatch):
 
 
 def test_json_of_a_blank_line(model):
-    for number in (0, 2):
+    for number in (0, 4):
         (scores,) = scoring.score_lines(model, VOCABULARY, [[]], number)
         values = json.loads("".join(scoring.to_json(scores, VOCABULARY)))
         expected = {

@@ -43,3 +43,8 @@ def test_inverse_sqrt_goes_on_from_the_warmup():
     np.testing.assert_allclose(
         rates(4, learning_rate_schedule="inverse_sqrt"), 0.4 / np.sqrt(np.arange(1, 5))
     )
+
+
+def test_a_decay_without_an_end_is_named():
+    with pytest.raises(ValueError, match="linear needs decay_steps, got None"):
+        rates(1, learning_rate_schedule="linear")

@@ -1,13 +1,10 @@
 """A run so small that a step takes milliseconds, for the tests of training."""
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.training import run_directory
 from elmo_tf.training.run_directory import Request
+from tests.models import small_config
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
-    LstmConfig(dim=6, projection_dim=2),
-)
+CONFIG = small_config(max_characters_per_token=7, dim=6, projection_dim=2)
 BATCH, STEPS = 3, 4
 WORDS = [b"%c%d" % (97 + k, k) for k in range(23)]
 NUM_SENTENCES = 20

@@ -7,17 +7,12 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
-from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.vectors import embed_file as embed_file_module
 from elmo_tf.vectors.embed_file import embed_file
+from tests import models
 
-P = 5
-CONFIG = ElmoConfig(
-    CharCnnConfig(embedding_dim=3, filters=((1, 4), (3, 6)), max_characters_per_token=9),
-    LstmConfig(dim=8, projection_dim=P, num_layers=2),
-)
+P = models.small_config().lstm.projection_dim
 LINES = [
     *(b" ".join([b"w%d" % (n * n % 11)] * (n % 7)) for n in range(60)),
     b"  caf\xc3\xa9 \xff \t \xc2\xa0 ",
@@ -29,8 +24,8 @@ SMALL = {"batch_tokens": 8, "commit_seconds": 0.0}  # chunks of 512 bytes, each 
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return ElmoEncoder(CONFIG, seed=6)
+def encoder(small_encoder):
+    return small_encoder
 
 
 @pytest.fixture
@@ -183,7 +178,7 @@ def test_another_text_is_refused_or_starts_anew(encoder, interrupted, lines):
 
 def test_another_model_is_refused(encoder, interrupted):
     with pytest.raises(InputError, match="an unfinished run with model=[0-9a-f]{32}, and now it"):
-        embed_file(ElmoEncoder(CONFIG, seed=7), "text", "out")
+        embed_file(models.small_encoder(seed=7), "text", "out")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +209,7 @@ def test_float16(encoder, folder, right):
 
 
 def test_a_vector_beyond_float16_is_said_with_its_line(folder):
-    encoder = ElmoEncoder(CONFIG, seed=6)
+    encoder = models.small_encoder()
     encoder.scalar_mix.gamma.assign(1e9)
     with pytest.raises(InputError, match=r"text:\d+: a vector is beyond the range of float16"):
         embed_file(encoder, "text", "out", layers="elmo", dtype="float16")

@@ -5,17 +5,16 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config.model import ElmoConfig, LstmConfig
-from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, embed_sentences, fingerprint
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
-from tests.vectors.small_encoder import CONFIG, NUM_LAYERS, SENTENCES, P, expected, make_encoder
+from tests import models
+from tests.vectors.sentences import NUM_LAYERS, SENTENCES, P, expected
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return make_encoder()
+def encoder(small_encoder):
+    return small_encoder
 
 
 def as_lines(sentences, first=5):
@@ -74,7 +73,7 @@ def test_a_packed_state_goes_on_bit_for_bit(encoder):
 
 
 def test_fingerprint_is_of_every_weight_and_of_the_options(encoder):
-    same = make_encoder()
+    same = models.small_encoder()
     assert fingerprint(same) == fingerprint(encoder)
     found = {fingerprint(same)}
     for weight in same.weights:
@@ -83,8 +82,7 @@ def test_fingerprint_is_of_every_weight_and_of_the_options(encoder):
         found.add(fingerprint(same))
         weight.assign(before)
     assert len(found) == len(same.weights) + 1
-    lstm = LstmConfig(dim=9, projection_dim=P, num_layers=NUM_LAYERS, cell_clip=None)
-    other = ElmoEncoder(ElmoConfig(CONFIG.input, lstm))
+    other = models.small_encoder(models.small_config(cell_clip=None))
     for weight, value in zip(other.weights, same.get_weights(), strict=True):
         weight.assign(value)
     assert fingerprint(other) not in found

@@ -4,12 +4,13 @@ import pytest
 from elmo_tf.errors import InputError
 from elmo_tf.vectors.choices import LAYERS
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
-from tests.vectors.small_encoder import NUM_LAYERS, SENTENCES, P, expected, make_encoder
+from tests import models
+from tests.vectors.sentences import NUM_LAYERS, SENTENCES, P, expected
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    return make_encoder()
+def encoder(small_encoder):
+    return small_encoder
 
 
 @pytest.mark.parametrize("layers", LAYERS)
@@ -27,7 +28,7 @@ def test_values_and_shapes(encoder, layers):
 
 
 def test_words_need_no_lstm(encoder):
-    broken = make_encoder()
+    broken = models.small_encoder()
     for weight in broken.bilm.weights:
         weight.assign(np.full(weight.shape, np.nan))
     for word, right in zip(
@@ -39,15 +40,15 @@ def test_words_need_no_lstm(encoder):
 
 
 def test_one_trace_for_every_batch_and_object():
-    encoder = make_encoder()
+    encoder = models.small_encoder()
     for batch in (SENTENCES, SENTENCES[2:], [[]], SENTENCES[:1] * 5):
         SentenceVectors(encoder, "average")(batch)
     assert encoder.traced.counts == [1, 1], "one for words and one for the layers"
 
 
-def test_unknown_layers():
+def test_unknown_layers(encoder):
     with pytest.raises(InputError, match="layers must be one of 'all', 'elmo', .*, got 'last'"):
-        SentenceVectors(make_encoder(), "last")
+        SentenceVectors(encoder, "last")
 
 
 def test_each_distinct_word_is_embedded_once_for_all_batches(encoder):

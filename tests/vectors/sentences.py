@@ -1,31 +1,17 @@
-"""A small encoder, sentences with odd tokens, and what vectors they should give."""
+"""Sentences with odd tokens, and what vectors they should give."""
 
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.model.encoder import ElmoEncoder
+from tests.models import small_config
 
-P, NUM_LAYERS = 7, 2
-CONFIG = ElmoConfig(
-    CharCnnConfig(
-        embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1, max_characters_per_token=11
-    ),
-    LstmConfig(dim=9, projection_dim=P, num_layers=NUM_LAYERS),
-)
+P, NUM_LAYERS = small_config().lstm.projection_dim, small_config().lstm.num_layers
 SENTENCES = [
     [b"the", b"cat", b"sat", b"on", b"the", b"mat"],
     [b"", b"a\0", b"\xff\xfe", b"a"],
     [b"</S>"],
     [b"cat", b"the"],
 ]
-
-
-def make_encoder(seed=4):
-    encoder = ElmoEncoder(CONFIG, seed=seed)
-    encoder.scalar_mix.layer_weights.assign([0.3, -1.0, 2.0])
-    encoder.scalar_mix.gamma.assign(1.7)
-    return encoder
 
 
 def expected(encoder, sentence, layers):
