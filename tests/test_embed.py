@@ -117,11 +117,11 @@ def test_a_pipe(folder, project_dir):
     assert result.stdout.startswith(b"5 lines, 12 tokens; ")
     vectors = read()
     assert {name: values.shape for name, values in vectors.items()} == {
-        "0": (3, 7),
-        "1": (0, 7),
-        "2": (3, 7),
-        "3": (3, 7),
-        "4": (3, 7),
+        "0": (3, 5),
+        "1": (0, 5),
+        "2": (3, 5),
+        "3": (3, 5),
+        "4": (3, 5),
     }
     assert vectors["1"].dtype == np.float16
 
