@@ -142,7 +142,9 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
             "is exported and the figures of elmo-evaluate. float16 comes with loss scaling.",
         ),
     }
-    defaults = {field.name: field.default for field in dataclasses.fields(TrainingConfig)}
+    defaults: dict[str, Any] = {
+        field.name: field.default for field in dataclasses.fields(TrainingConfig)
+    }
     for name, (values, meaning) in choices.items():
         flags.DEFINE_enum(name, defaults[name], list(values), meaning, flag_values)
     for name, meaning in integers.items():
@@ -163,7 +165,7 @@ def _default_learning_rates() -> str:
 def settings(options: flags.FlagValues) -> dict[str, Any]:
     """The settings that were given; the others are the run's own, or the defaults."""
     names = [field.name for field in dataclasses.fields(TrainingConfig)]
-    chosen = {name: options[name].value for name in names if options[name].present}
+    chosen: dict[str, Any] = {name: options[name].value for name in names if options[name].present}
     try:
         TrainingConfig(**chosen)
     except InputError as error:

@@ -84,7 +84,7 @@ class ElmoConfig:
         self.input.check_width(self.lstm.projection_dim)
 
     @classmethod
-    def from_size(cls, name: str) -> Self:
+    def from_size(cls, name: str) -> "ElmoConfig":
         """The configuration of a size by its published name; see `SIZES`."""
         return SIZES[checks.one_of(*SIZES)(name, "size")]
 

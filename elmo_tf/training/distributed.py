@@ -133,8 +133,10 @@ class Replicas(Distribution):
         self.num_processes = num_processes
         self.is_chief = is_chief
         self.make_step = functools.partial(ReplicatedStep, strategy)
-        self.scope = strategy.scope
         self._gather = tf.function(self._gathered, autograph=False)
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        return self._strategy.scope()
 
     def _gathered(self, values: Any) -> Any:
         def gather(values: Any) -> Any:

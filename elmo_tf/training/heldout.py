@@ -77,6 +77,7 @@ class HeldOut:
 
     def ending(self, step: int) -> str:
         """Why it ends then, in words."""
+        assert self.best is not None  # patience is lost after evaluations
         return (
             f"held-out perplexity was at its best at step {self.best['step']:,}, "
             f"{self.num_worse(step)} evaluations ago (patience={self._run.training.patience})"

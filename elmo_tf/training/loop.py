@@ -110,7 +110,7 @@ class Trainer:
         self._stream.restore(position.stream)
         self._position = position._replace(state=distribution.split_state(position.state))
         self._first_step = position.step  # of this process, whose call builds the graph
-        self._learning_rate: float | None = None  # of the last step; none yet
+        self._learning_rate = math.nan  # of the last step; none yet
         self._save_time = time.monotonic()
 
     def _begin(self) -> Position:
@@ -151,8 +151,9 @@ class Trainer:
     @property
     def ending(self) -> str:
         """Why the run is complete, in words."""
-        why = f": {self._heldout.ending(self.step)}" if self.step < self._run.num_steps else ""
-        return f"the run is complete{why}"
+        if self._heldout is None or self.step >= self._run.num_steps:
+            return "the run is complete"
+        return f"the run is complete: {self._heldout.ending(self.step)}"
 
     def train(self) -> Outcome:
         """Goes on to the end of the run, or until a signal asks to stop; saves either way.
@@ -297,7 +298,8 @@ class Trainer:
             progress.evaluate(num_tokens)
 
         evaluation = Evaluation(0.0, 0.0, 0)
-        if self._distribution.is_chief:
+        if self._heldout is not None and self._distribution.is_chief:
             with contextlib.suppress(_Interrupted):
                 evaluation = self._heldout.evaluate(self.model, check)
-        return Evaluation(*self._distribution.from_chief(evaluation))
+        forward_loss, backward_loss, num_tokens = self._distribution.from_chief(evaluation)
+        return Evaluation(forward_loss, backward_loss, int(num_tokens))

@@ -192,7 +192,7 @@ def resume_run(request: Request) -> Run:
         was = stored["initial_weights"] or "none"
         changed.append("initial_weights")
         changes.append(f"initial_weights (was {was}, is {request.initial_weights})")
-    if changes:
+    if changes or text is None:
         raise UsageError(
             f"{request.directory} holds another run: {', '.join(changes)}; use the values it was "
             "begun with, or begin a new run in another directory",

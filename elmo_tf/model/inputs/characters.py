@@ -26,6 +26,8 @@ class CharacterInput(TokenInput):
     layer_name = "char_cnn"
     num_ids = characters.NUM_CHARACTERS
 
+    config: CharCnnConfig
+
     def __init__(self, config: CharCnnConfig, vocabulary: Vocabulary | None = None) -> None:
         self.config = config
         self.shape = (config.max_characters_per_token,)

@@ -37,6 +37,9 @@ class WordInput(TokenInput, tf.Module):
     ids_name = "word_ids"
     layer_name = "word_embedding"
 
+    config: WordInputConfig
+    vocabulary: Vocabulary
+
     def __init__(
         self, config: WordInputConfig, vocabulary: Vocabulary | Sequence[str | bytes] | None
     ) -> None:
