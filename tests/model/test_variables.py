@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.formats.opened_model import OpenedModel
@@ -15,11 +14,9 @@ from elmo_tf.model import variables as model_variables
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.storage.stored_array import StoredArray
+from tests.models import small_config
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (2, 5)), num_highway_layers=1, max_characters_per_token=7),
-    LstmConfig(dim=6, projection_dim=2),
-)
+CONFIG = small_config(dim=6, projection_dim=2)
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +41,8 @@ def test_names_cover_every_variable(model, variables):
     }
     shapes = {
         "char_cnn.embedding": (261, 3),
-        "char_cnn.convolution_kernel_1": (2, 3, 5),
-        "char_cnn.highway_0.gate_bias": (9,),
+        "char_cnn.convolution_kernel_1": (2, 3, 6),
+        "char_cnn.highway_0.gate_bias": (10,),
         "bilm.backward_1.input_kernel": (24, 2),
         "scalar_mix.layer_weights": (3,),
         "scalar_mix.gamma": (),
