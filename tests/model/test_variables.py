@@ -1,6 +1,5 @@
 """Variables by name: every one is there, and arrays go into all of them or into none."""
 
-import dataclasses
 import tracemalloc
 
 import keras
@@ -104,7 +103,7 @@ def test_parts_that_are_not_wanted_stay_as_they_are(variables):
 
 
 def test_stored_arrays_are_in_memory_one_at_a_time(tmp_path):
-    config = dataclasses.replace(CONFIG, lstm=LstmConfig(dim=900, projection_dim=9, num_layers=3))
+    config = small_config(dim=900, projection_dim=9, num_layers=3)
     rng = np.random.default_rng(3)
     arrays = {
         entry.name: rng.normal(size=entry.shape).astype(np.float32)
