@@ -109,7 +109,7 @@ def _train(
     if not distribution.is_chief:
         return
     seconds = time.monotonic() - begin
-    print(_summary(run, outcome.step - first_step, seconds, heldout and heldout.best))
+    print(_summary(run, outcome.step - first_step, seconds, heldout.best if heldout else None))
     _export(run, options.export_dir, takes_best=heldout is not None)
     print(next_commands(run, options.heldout_files, options.export_dir))
 

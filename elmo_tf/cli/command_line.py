@@ -142,7 +142,8 @@ def in_flags(
         name = argument.removesuffix("=True")
         flag = (others or {}).get(argument, f"--{name}" if name in options else argument)
         pattern = rf"(?<![\w./-]){re.escape(argument)}(?!\w)"
-        message = re.sub(pattern, lambda _, flag=flag: flag, message, count=1)
+        if found := re.search(pattern, message):
+            message = message[: found.start()] + flag + message[found.end() :]
     return message
 
 

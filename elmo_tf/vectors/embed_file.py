@@ -107,17 +107,18 @@ def embed_file(
     with VectorFile(output_file, settings, overwrite) as file:
         _pass_over_done(text, file, overwrite)
         before = file.progress
+        compute: PureLines | CarriedLines = PureLines(vectors, batch_tokens)
+        chunk_bytes = batch_tokens * _CHUNK_BYTES_PER_TOKEN
         if is_stateful:
             compute, chunk_bytes = CarriedLines(vectors, before.state), _STATEFUL_CHUNK_BYTES
-        else:
-            compute = PureLines(vectors, batch_tokens)
-            chunk_bytes = batch_tokens * _CHUNK_BYTES_PER_TOKEN
         try:
             run = _Run(file, text, compute, np.dtype(dtype), report)
             is_indexed = run(chunk_bytes, commit_seconds)
         except KeyboardInterrupt:
-            done = file.progress.num_lines
-            where = f"continues after line {done:,}" if done else "begins at the first line"
+            num_lines = file.progress.num_lines
+            where = (
+                f"continues after line {num_lines:,}" if num_lines else "begins at the first line"
+            )
             hint = f"interrupted; the same command {where}"
             raise KeyboardInterrupt(hint) from None
         done = file.progress

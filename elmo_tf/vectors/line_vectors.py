@@ -73,7 +73,7 @@ class CarriedLines:
 
     def state(self) -> str:
         """The state after the last line, in characters of JSON and without loss."""
-        parts = [np.ascontiguousarray(part) for part in tf.nest.flatten(self._state)]
+        parts = [np.asarray(part).tobytes() for part in tf.nest.flatten(self._state)]
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
 
@@ -98,7 +98,7 @@ def fingerprint(encoder: ElmoEncoder) -> str:
     for name, variable in sorted(named_variables(encoder).items()):
         values = np.ascontiguousarray(variable.numpy())
         digest.update(f"{name} {values.dtype.str} {values.shape} ".encode())
-        digest.update(values)
+        digest.update(values.data)
     return digest.hexdigest()
 
 

@@ -94,8 +94,9 @@ class SentenceVectors:
     ) -> tuple[list[np.ndarray], BiLmState]:
         """As the call, each row from its state; also the state after it, boundaries included."""
         arguments = self._arguments(sentences, None)
-        vectors, state = self._run(*arguments, state)
-        return _rows(vectors, arguments[-1]), state
+        vectors, after = self._run(*arguments, state)
+        assert after is not None  # there is one after a state that was given
+        return _rows(vectors, arguments[-1]), after
 
     def _arguments(
         self, sentences: Sequence[Sequence[bytes]], words: Words | None

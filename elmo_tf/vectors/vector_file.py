@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import h5py
 import numpy as np
@@ -79,6 +79,9 @@ class VectorFile:
         settings, or that another process is writing.
     """
 
+    _hdf5: h5py.File
+    _sentences: BinaryIO
+
     def __init__(
         self, output_file: str, settings: Mapping[str, str], overwrite: bool = False
     ) -> None:
@@ -119,7 +122,7 @@ class VectorFile:
         vectors = np.ascontiguousarray(vectors, vectors.dtype.newbyteorder("<"))
         offset = self._allocate(str(number), vectors.dtype, vectors.shape)
         if vectors.size:
-            self._file.write_at(offset, memoryview(vectors).cast("B"))
+            self._file.write_at(offset, vectors.data.cast("B"))
 
     def add_sentence(self, number: int, line: bytes) -> None:
         """Adds line `number` to `sentence_to_index`.
