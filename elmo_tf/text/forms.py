@@ -18,7 +18,7 @@ Arrays, columns and tensors are recognised by their methods, so that no library 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def sentences(value: Any, name: str, make_tokenizer: Callable[[], Tokenizer]) ->
         found = _without_padding(found, value)
         check_white_space(found, name)
         return found
-    return make_tokenizer()(found) if found else []
+    return make_tokenizer()(cast(Texts, found)) if found else []
 
 
 def words(value: Any, name: str) -> Texts:
@@ -174,7 +174,7 @@ def _rows(elements: Sequence[Any], name: str) -> TokenRows:
 
 def _without_padding(rows: TokenRows, value: Any) -> TokenRows:
     """The rows without "" at their end, if `value` has rows of one width and needs it there."""
-    shape = getattr(value, "shape", ())
+    shape: Any = getattr(value, "shape", ())
     if len(shape) != 2 or shape[1] is None:  # a list, or a ragged tensor
         return rows
     ends = [next((n for n in range(len(row), 0, -1) if row[n - 1]), 0) for row in rows]
