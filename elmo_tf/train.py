@@ -68,9 +68,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: flags.FlagValues) -> None:
     request_parts = _checked_flags(options)
     command_line.load_tensorflow()
-    from elmo_tf.training import distributed
+    from elmo_tf.training import distributed, run_directory
 
     distribution = distributed.open_distribution(options.distribution)
+    if distribution.is_chief:
+        run_directory.require_run_or_free(request_parts["directory"])
     # Only the first of several processes writes in the directory.
     lock = run_lock(request_parts["directory"]) if distribution.is_chief else nullcontext()
     with distribution.failures(), lock:
@@ -147,13 +149,12 @@ def _check_apart(export_dir: str | None, model_dir: str) -> None:
 
 def _check_export(path: str | None) -> None:
     """Finds out before the training what would be in the way after it."""
-    from elmo_tf.export import saved_model
     from elmo_tf.storage import directories
 
     if path:
         if os.path.lexists(os.path.expanduser(path)):
             raise InputError(f"--export_dir: {path} already exists; name another directory")
-        directories.check_directory_target(path, False, saved_model.is_saved_model)
+        directories.check_directory_target(path, False, directories.SAVED_MODEL)
 
 
 def _open_run(request: "Request", export_dir: str | None, distribution: "Distribution") -> "Run":

@@ -118,13 +118,13 @@ def _run(options: flags.FlagValues) -> None:
             "change what is cached"
         )
     found = locate.find_model(options.model)
+    _check_apart(found, options.output_dir)
     archive = directories.archive_path(options.output_dir)
     directories.check_directory_target(
-        options.output_dir, options.overwrite, directories.is_saved_model
+        options.output_dir, options.overwrite, directories.SAVED_MODEL
     )
     if options.archive:
-        directories.check_archive_target(archive, options.overwrite)
-    _check_apart(found, options.output_dir)
+        directories.check_archive_target(archive, options.overwrite, directories.SAVED_MODEL)
     cached_words = []
     if options.cache_vocab_file is not None:
         cached_words = Vocabulary.from_file(options.cache_vocab_file).words

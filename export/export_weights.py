@@ -24,6 +24,11 @@ from elmo_tf.formats.text_settings import TEXT_FILE, TextSettings
 from elmo_tf.storage import directories
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
+_CONTENTS = directories.Contents(
+    files=(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, TEXT_FILE),
+    required=(OPTIONS_FILE, WEIGHTS_FILE),
+)
+
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
@@ -57,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: flags.FlagValues) -> None:
     found = locate.find_model(options.model)
     path = options.output_dir
-    directories.check_directory_target(path, options.overwrite, _is_pair)
+    directories.check_directory_target(path, options.overwrite, _CONTENTS)
     if found.needs_tensorflow:
         command_line.load_tensorflow()
     with found.open() as model:
@@ -69,7 +74,7 @@ def _run(options: flags.FlagValues) -> None:
         config, words = model.config, model.input_vocabulary
         text = TextSettings(model.tokenizer, model.normalize)
     vocabularies = {} if words is None else {VOCABULARY_FILE: words}
-    with directories.write_directory_atomically(path, options.overwrite, _is_pair) as folder:
+    with directories.write_directory_atomically(path, options.overwrite, _CONTENTS) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
         arrays = bilm_tf.to_published(config, ours.get, _softmax_size(ours))
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
@@ -86,11 +91,6 @@ def _run(options: flags.FlagValues) -> None:
         'encoder(["The cat sat on the mat ."])["elmo"]'
         f"   # [1, 7, {2 * config.lstm.projection_dim}]"
     )
-
-
-def _is_pair(path: str) -> bool:
-    names = set(os.listdir(path)) - {VOCABULARY_FILE, TEXT_FILE}
-    return names == {OPTIONS_FILE, WEIGHTS_FILE}
 
 
 def _softmax_size(arrays: Arrays) -> int | None:

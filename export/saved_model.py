@@ -30,7 +30,6 @@ from elmo_tf.model.encoder import ElmoEncoder, Outputs
 from elmo_tf.model.initial_state import InitialState
 from elmo_tf.model.variables import Variables
 from elmo_tf.storage import directories, files
-from elmo_tf.storage.directories import is_saved_model
 from elmo_tf.text import forms
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
@@ -212,10 +211,11 @@ def export(
 
     Args:
       encoder: what to export. It stays as it is.
-      output_dir: the directory to make; the one that it lies in has to exist.
+      output_dir: the directory to make, with its parents.
       trainable: what training on top of the export may change: "mix", the layer weights and gamma
         of the scalar mix; or "all", the biLM as well.
-      overwrite: whether an export that is already there is replaced, once the new one is whole.
+      overwrite: whether an export that is already there is replaced, once the new one is whole. A
+        directory that holds anything else is never replaced.
       archive: whether the export is packed as well, as `output_dir` with ".tar.gz". `hub.load`
         takes that by URL.
       vocabulary_file: a vocabulary that the model was trained with, to be kept with it. Nothing
@@ -243,10 +243,12 @@ def export(
     cached_words = forms.words(cached_words, "cached_words")
     if cached_words and trainable == "all":
         raise InputError(STALE_CACHE)
+    files.require_utf8(output_dir)
     packed = directories.archive_path(output_dir)
     if archive:
-        directories.check_archive_target(packed, overwrite)
-    with directories.write_directory_atomically(output_dir, overwrite, is_saved_model) as folder:
+        directories.check_archive_target(packed, overwrite, directories.SAVED_MODEL)
+    contents = directories.SAVED_MODEL
+    with directories.write_directory_atomically(output_dir, overwrite, contents) as folder:
         module = ExportedElmo(encoder, trainable, cached_words, initial_state, dtype)
         extras = os.path.join(folder, EXTRA_DIRECTORY)
         os.mkdir(extras)

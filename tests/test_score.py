@@ -200,7 +200,10 @@ def test_a_failure_in_the_midst_leaves_the_old_file(folder, capsys, monkeypatch)
     monkeypatch.setattr(scoring, "to_json", fail_at_the_third)
     (folder / "scores").write_text("old")
     assert run("--output_file=scores") == 1
-    assert capsys.readouterr() == ("", "elmo-score: No space left on device\n")
+    assert capsys.readouterr() == (
+        "",
+        "elmo-score: scores: cannot be written: No space left on device\n",
+    )
     assert (folder / "scores").read_text() == "old"
     assert sorted(os.listdir(folder)) == ["run", "scores", "text.txt"]
 

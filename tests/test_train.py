@@ -177,7 +177,7 @@ def test_initial_weights_give_the_shape(folder, capfd):
             2,
             r"--batch_size \* --accumulation_steps \* --unroll_steps must be an integer <= 2,147.*",
         ),
-        (["--export_dir=no/where"], 1, "no/where: the directory .*/no does not exist"),
+        (["--export_dir=a.txt/where"], 1, "a.txt/where: can't be made, since .*"),
         (["--initial_weights=none"], 1, "none: there is no such file or directory"),
     ],
 )

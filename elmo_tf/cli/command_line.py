@@ -10,7 +10,8 @@ A command module keeps its own `flags.FlagValues`, so that importing it touches 
     def main(argv: Sequence[str] | None = None) -> int:
         return command_line.run(_FLAGS, _run, argv, __doc__)
 
-Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted, 141 the reader of stdout left.
+Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted, 129 and 143 ended by
+SIGHUP and SIGTERM, 141 the reader of stdout left.
 A mistake of the user gives one line on stderr; with ELMO_TF_TRACEBACK=1 its traceback as well. Any
 other exception is a fault of ours and keeps its traceback.
 """
@@ -32,6 +33,7 @@ from pathlib import Path
 from absl import flags
 
 from elmo_tf import __version__
+from elmo_tf.cli.signals import EndingSignals
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import tokens
 
@@ -104,15 +106,17 @@ def run(
 
 def _exit_status(program: str, answer: Callable[[], None]) -> int:
     """Runs `answer`; a failure is reported in one line."""
+    signals = EndingSignals()
     try:
-        answer()
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        with signals:
+            answer()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()
         return READER_LEFT
     except KeyboardInterrupt as interrupt:
-        return _report(program, str(interrupt) or "interrupted", INTERRUPTED)
+        return _report(program, str(interrupt) or "interrupted", signals.exit_status)
     except UsageError as error:
         return _report(program, str(error), CALLED_WRONGLY)
     except InputError as error:

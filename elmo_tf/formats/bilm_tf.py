@@ -12,6 +12,7 @@ beside each weight, such as an optimizer's sums of squares.
 
 import contextlib
 import functools
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,8 @@ from elmo_tf.text.characters import NUM_CHARACTERS
 # bilm-tf's published files leave the softmax out; its training graph and ours call it so. With it
 # a file is enough to go on training from, and a reader that wants only the biLM is not disturbed.
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
+# Words of the largest softmax that a weight file may have.
+_MOST_WORDS = 1_000_000
 
 _HIGHWAY_NAMES = {  # bilm-tf calls the gate "carry", though the new value is what it lets through
     "W_carry": "gate_matrix",
@@ -145,6 +148,17 @@ def published_name(name: str) -> str:
 def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every published array of the biLM (without softmax) by its name."""
     return mapping.shapes_of(table(config))
+
+
+def largest_file(config: ElmoConfig) -> int:
+    """Bytes that a weight file of a model may have, a generous bound.
+
+    The arrays in double precision, a softmax of a million words in single precision (options don't
+    tell how many words it has), and 16 MiB for what else HDF5 writes.
+    """
+    softmax = _MOST_WORDS * (config.lstm.projection_dim + 1)
+    count = sum(math.prod(entry.shape) for entry in table(config))
+    return 8 * count + 4 * softmax + (16 << 20)
 
 
 def to_published(

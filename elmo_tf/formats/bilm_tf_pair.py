@@ -14,6 +14,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
 
+_LARGEST_VOCABULARY = 1 << 28  # bytes, ten times those of any model's
 WEIGHT_ENDINGS = (".hdf5", ".h5")
 _HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
 
@@ -44,10 +45,11 @@ class BilmTfPair:
             vocabulary_file, words = None, None
             if config.input.needs_vocabulary:
                 name = _vocabulary_in(place)
-                vocabulary_file = stack.enter_context(place.local(name))
+                vocabulary_file = stack.enter_context(place.local(name, _LARGEST_VOCABULARY))
                 words = Vocabulary.from_file(vocabulary_file, place.shown(name))
                 config = config.with_vocabulary_size(len(words))
-            weights_file = stack.enter_context(place.local(weights))
+            largest = bilm_tf.largest_file(config)
+            weights_file = stack.enter_context(place.local(weights, largest))
             if _holds_vectors(weights_file):
                 source = place.shown(weights)
                 raise InputError(

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from elmo_tf.errors import InputError
+from elmo_tf.storage import files
 from elmo_tf.storage.stored_array import StoredArray
 
 _logger = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class CheckpointReader:
         # TensorFlow translates statuses of its C++ into one or the other.
         self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
         self.prefix = os.fspath(prefix)
+        files.require_utf8(self.prefix)
         # TensorFlow's own words for a missing file are about a table of tensors.
         if not os.path.isfile(f"{self.prefix}.index"):
             raise DamagedCheckpointError(f"{self.prefix}: there is no such checkpoint")

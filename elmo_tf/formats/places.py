@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError, printable
-from elmo_tf.storage import files, zips
+from elmo_tf.storage import archives, files
 
 _LARGEST_JSON = 1 << 20
 _MOST_SHOWN = 10
@@ -39,8 +39,13 @@ class Place(Protocol):
     def size(self, name: str) -> int:
         """The bytes of a file."""
 
-    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
-        """A path where the file can be read, a copy of it if need be, while the context lasts."""
+    def local(
+        self, name: str, largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
+        """A path where the file can be read, a copy of it if need be, while the context lasts.
+
+        A copy is only made of a file of at most `largest` bytes.
+        """
 
 
 class NamedFiles:
@@ -67,7 +72,9 @@ class NamedFiles:
     def size(self, name: str) -> int:
         return _size(self._files[name])
 
-    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
+    def local(
+        self, name: str, largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self._files[name])
 
 
@@ -92,7 +99,9 @@ class Directory:
     def size(self, name: str) -> int:
         return _size(self.shown(name))
 
-    def local(self, name: str) -> contextlib.AbstractContextManager[str]:
+    def local(
+        self, name: str, largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self.shown(name))
 
 
@@ -102,7 +111,7 @@ class Zip:
     def __init__(self, path: str) -> None:
         self.path = path
         self.originals = [path]
-        with zips.open_zip(path) as archive:
+        with archives.open_zip(path) as archive:
             self.names = sorted(name for name in archive.namelist() if not name.endswith("/"))
 
     def has(self, name: str) -> bool:
@@ -112,12 +121,15 @@ class Zip:
         return f"{self.path}/{printable(name)}"
 
     def size(self, name: str) -> int:
-        with zips.open_zip(self.path) as archive:
+        with archives.open_zip(self.path) as archive:
             return archive.getinfo(name).file_size
 
     @contextlib.contextmanager
-    def local(self, name: str) -> Iterator[str]:
-        with zips.open_zip(self.path) as archive, zips.extracted(archive, name) as path:
+    def local(self, name: str, largest: int | None = None) -> Iterator[str]:
+        with (
+            archives.open_zip(self.path) as archive,
+            archives.extracted(archive, name, largest) as path,
+        ):
             yield path
 
 

@@ -1,77 +1,165 @@
 """Directories that are either whole or absent, and archives of them."""
 
 import contextlib
+import fnmatch
 import gzip
 import os
-import secrets
-import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from elmo_tf.errors import InputError
-from elmo_tf.storage import files
+from elmo_tf.errors import InputError, printable
+from elmo_tf.storage import archives, files, scratch
 
 ARCHIVE_ENDING = ".tar.gz"
+_MOST_SHOWN = 5
+
+
+class Contents(NamedTuple):
+    """What a directory that may be replaced consists of.
+
+    Attributes:
+      files: paths within the directory, or patterns of them as `fnmatch` has them.
+      required: those of them without which it is something else.
+      folders: directories that may be there, even if empty.
+    """
+
+    files: tuple[str, ...]
+    required: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+
+    def allows(self, path: str, is_directory: bool) -> bool:
+        """Whether something at `path` within the directory belongs to it."""
+        patterns = self.folders if is_directory else self.files
+        return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+# Of this version and all before. TensorFlow 2.11 and older write no fingerprint; graphs that were
+# made with Keras have its metadata. None of our models has a file among the `assets`.
+SAVED_MODEL = Contents(
+    files=(
+        "saved_model.pb",
+        "fingerprint.pb",
+        "keras_metadata.pb",
+        "variables/variables.index",
+        "variables/variables.data-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]",
+        "assets.extra/options.json",
+        "assets.extra/README.md",
+        "assets.extra/text.json",
+        "assets.extra/vocab.txt",
+        "assets.extra/tf_serving_warmup_requests",
+    ),
+    required=("saved_model.pb",),
+    folders=("variables", "assets", "assets.extra"),
+)
 
 
 @contextlib.contextmanager
 def write_directory_atomically(
-    path: str | os.PathLike, overwrite: bool, is_ours: Callable[[str], bool]
+    path: str | os.PathLike, overwrite: bool, contents: Contents
 ) -> Iterator[str]:
     """Yields a new directory to fill; it moves to `path` when the block ends without an error.
 
-    Until then it lies beside `path` under a hidden name that ends in ".tmp". It is on the disk
-    before it is moved. When the block fails, it is removed and what `path` held before stays.
+    It is on the disk before it is moved. When the block fails, what `path` held before stays; see
+    `scratch.replacement`. Parents of `path` that are missing are made.
 
     Args:
       path: where the directory shall be.
       overwrite: whether a directory that is already there is replaced, by the whole new one.
-      is_ours: given the path of a directory that is there, whether it may be replaced. An empty
-        one always may.
+      contents: what the replaced directory may hold.
 
     Raises:
-      InputError: see `check_directory_target`.
+      InputError: see `check_directory_target`; or the disk is full.
     """
-    target = check_directory_target(path, overwrite, is_ours)
-    temporary = _hidden_sibling(target)
-    try:
-        os.mkdir(temporary)
-        yield temporary
-        _flush_to_disk(temporary)
-        _move(temporary, target, overwrite)
-    except BaseException:  # an interrupt too must not leave the temporary directory behind
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    target = check_directory_target(path, overwrite, contents)
+    with (
+        files.failures_named(path, target),
+        scratch.replacement(target, overwrite) as new,
+    ):
+        os.mkdir(new)
+        try:
+            yield new
+        except InputError as error:  # of a file within, which nobody knows by its hidden name
+            message = str(error).replace(new, str(path))
+            raise type(error)(message, *error.arguments) from error
+        if overwrite:  # something may have been put there meanwhile
+            check_directory_target(path, overwrite, contents)
 
 
-def check_directory_target(
-    path: str | os.PathLike, overwrite: bool, is_ours: Callable[[str], bool]
-) -> str:
+def check_directory_target(path: str | os.PathLike, overwrite: bool, contents: Contents) -> str:
     """Where `write_directory_atomically` will write; called early, it saves the work before it.
 
     Raises:
-      InputError: `path` exists and `overwrite` is False, or it is nothing that may be replaced; or
-        the directory it should lie in does not exist.
+      InputError: `path` exists and `overwrite` is False, or it holds anything but `contents`; or
+        it can't be made.
     """
     # A link is written through, as an ordinary mkdir or open would do.
     target = os.path.realpath(os.path.expanduser(path))
-    parent = os.path.dirname(target)
+    parent = _existing_parent(target)
     if not os.path.isdir(parent):
-        raise InputError(f"{path}: the directory {parent} does not exist")
+        raise InputError(f"{path}: can't be made, since {parent} is not a directory")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: can't be made in {parent}: no permission to write there")
     if not os.path.exists(target):
         return target
     if not os.path.isdir(target):
         raise InputError(f"{path}: is a file, not a directory to write to")
     if not overwrite:
         raise InputError(f"{path}: already exists; overwrite=True replaces it", "overwrite=True")
-    if os.listdir(target) and not is_ours(target):
-        raise InputError(f"{path}: holds something else than an earlier export; not replaced")
+    _require_only(path, _entries_below(target, contents), contents)
     return target
 
 
-def is_saved_model(path: str) -> bool:
-    """Whether a directory holds a SavedModel: what a new export may replace."""
-    return os.path.isfile(os.path.join(path, "saved_model.pb"))
+def _require_only(
+    path: str | os.PathLike, entries: Iterator[tuple[str, bool]], contents: Contents
+) -> None:
+    """Raises an `InputError` if what is to be replaced holds anything but `contents`.
+
+    Args:
+      path: what is to be replaced.
+      entries: paths within it, and whether each is a directory. Is not read further than needed.
+      contents: what it may hold.
+    """
+    names: set[str] = set()
+    others: list[str] = []
+    for name, is_directory in entries:
+        names.add(name)
+        is_named = any(name.startswith(f"{folder}/") for folder in others)
+        if not is_named and not contents.allows(name, is_directory):
+            others.append(name)
+        if len(others) > _MOST_SHOWN:
+            break
+    if others:
+        shown = ", ".join(map(printable, others[:_MOST_SHOWN]))
+        more = " and more" if len(others) > _MOST_SHOWN else ""
+        raise InputError(
+            f"{path}: not replaced: it holds {shown}{more}, which is no part of an export"
+        )
+    missing = [name for name in contents.required if name not in names]
+    if names and missing:
+        raise InputError(f"{path}: not replaced: it is no export, as it has no {missing[0]}")
+
+
+def _entries_below(
+    directory: str, contents: Contents, prefix: str = ""
+) -> Iterator[tuple[str, bool]]:
+    """What a directory holds, by paths in it; folders that are no part of `contents` unopened.
+
+    Links count as files, whatever they name.
+    """
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        name, is_directory = prefix + entry.name, entry.is_dir(follow_symlinks=False)
+        yield name, is_directory
+        if is_directory and contents.allows(name, True):
+            yield from _entries_below(entry.path, contents, f"{name}/")
+
+
+def _existing_parent(target: str) -> str:
+    """The nearest directory above `target` that is there already, or the file that is there."""
+    parent = os.path.dirname(target)
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    return parent
 
 
 def size_in_words(path: str | os.PathLike) -> str:
@@ -87,46 +175,26 @@ def size_in_words(path: str | os.PathLike) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _hidden_sibling(target: str) -> str:
-    directory, name = os.path.split(target)
-    return os.path.join(directory, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
-
-
-def _move(temporary: str, target: str, overwrite: bool) -> None:
-    """Moves a whole directory to its place; one that is there is removed only afterwards."""
-    if not (overwrite and os.path.exists(target)):
-        os.rename(temporary, target)  # fails if another process was quicker and filled it
-        return
-    former = _hidden_sibling(target)
-    os.rename(target, former)
-    try:
-        os.rename(temporary, target)
-    except BaseException:
-        os.rename(former, target)
-        raise
-    shutil.rmtree(former, ignore_errors=True)
-
-
-def _flush_to_disk(directory: str) -> None:
-    for folder, _, names in os.walk(directory):
-        for path in (folder, *(os.path.join(folder, name) for name in names)):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
 def archive_path(directory: str | os.PathLike) -> str:
     """The archive beside a directory: its path with ".tar.gz"."""
     return os.path.realpath(os.path.expanduser(directory)) + ARCHIVE_ENDING
 
 
-def check_archive_target(path: str, overwrite: bool) -> None:
-    """Raises an `InputError` if an archive can't, or must not, be written to `path`."""
-    files.check_target(path)
-    if os.path.exists(path) and not overwrite:
+def check_archive_target(path: str, overwrite: bool, contents: Contents) -> None:
+    """Raises an `InputError` if an archive can't, or must not, be written to `path`.
+
+    Args:
+      path: of the archive; the directory above it may be made later.
+      overwrite: whether an archive that is there is replaced.
+      contents: what that one may hold.
+    """
+    if os.path.isdir(os.path.dirname(path)):
+        files.check_target(path)
+    if not os.path.exists(path):
+        return
+    if not overwrite:
         raise InputError(f"{path}: already exists; overwrite=True replaces it", "overwrite=True")
+    _require_only(path, archives.entries_of_tar(path), contents)
 
 
 def write_archive(path: str, directory: str) -> None:

@@ -4,39 +4,55 @@ Standard library only: the configuration and every command build on it.
 """
 
 import contextlib
+import errno
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elmo_tf.errors import InputError
+from elmo_tf.storage import scratch
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextlib.contextmanager
 def write_atomically(path: str | os.PathLike) -> Iterator[str]:
     """Yields a path to write to; the file moves to `path` when the block ends without an error.
 
-    The temporary file lies in the target's own directory, because a move is only atomic within
-    one file system. It is on the disk before it is moved, so not even a power cut leaves half a
-    file under the final name. When the block fails, the temporary file is removed and what
-    `path` held before stays.
+    It is on the disk before it is moved, so not even a power cut leaves half a file under the
+    final name. When the block fails, what `path` held before stays; see `scratch.replacement`.
 
     Raises:
-      InputError: see `check_target`.
+      InputError: see `check_target`; or the disk is full.
     """
     target = check_target(path)
-    directory, name = os.path.split(target)
-    temporary = os.path.join(directory, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
-    try:
+    with failures_named(path, target), scratch.replacement(target) as temporary:
         yield temporary
-        _flush_to_disk(temporary)
-        os.replace(temporary, target)
-    except BaseException:  # an interrupt too must not leave the temporary file behind
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def failures_named(path: str | os.PathLike, target: str) -> Iterator[None]:
+    """Turns errors of the system while `path` is written into an `InputError` that names it.
+
+    Args:
+      path: as the user named it.
+      target: the absolute path. An error of the system about another path passes, as does one
+        about a file that should have been written and is missing, which is our fault.
+    """
+    try:
+        yield
+    except FileNotFoundError:
         raise
+    except OSError as error:
+        if isinstance(error.filename, str):
+            is_about_target = scratch.belongs_to(error.filename, target)
+        else:
+            is_about_target = error.errno in FULL
+        if not is_about_target:
+            raise
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def check_target(path: str | os.PathLike) -> str:
@@ -58,9 +74,14 @@ def check_target(path: str | os.PathLike) -> str:
     return target
 
 
-def _flush_to_disk(path: str) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
+def require_utf8(path: str | os.PathLike) -> None:
+    """Raises an `InputError` for a path that TensorFlow can't take, as its C++ wants UTF-8."""
+    try:
+        os.fspath(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{path}: TensorFlow takes only paths in UTF-8; rename the file or directory"
+        ) from error
 
 
 def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
@@ -87,8 +108,9 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
     try:
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read: {reason}") from error
     return parse_json(content, str(path))
 
 

@@ -1,6 +1,7 @@
 """HDF5 files as flat dictionaries of arrays, with errors a user can act on."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 
@@ -10,8 +11,10 @@ import numpy as np
 from elmo_tf.errors import InputError, printable
 from elmo_tf.storage import files
 from elmo_tf.storage.stored_array import StoredArray
+from elmo_tf.storage.unfailing_file import UnfailingFile
 
 _DEEPEST_GROUP = 8
+_MOST_NAMES = 10_000
 
 
 @contextlib.contextmanager
@@ -25,16 +28,16 @@ def open_datasets(
       source: what to call the file in errors, if not by its path.
 
     Raises:
-      InputError: the file can't be read, is no HDF5 file (the message shows how it begins), or
-        is one but damaged.
+      InputError: the file can't be read, is no HDF5 file (the message shows how it begins), is
+        damaged or locked, or refers to other files.
     """
     source = str(path) if source is None else source
     path = os.path.expanduser(path)
     _require_hdf5(path, source)
     with contextlib.ExitStack() as stack:
         with _damage_named(source):
-            file = stack.enter_context(h5py.File(path, "r"))
-            datasets = {name: _stored(item, source) for name, item in _walk(file, source)}
+            file = stack.enter_context(_open(path, source))
+            datasets = {name: _stored(item, source) for name, item in _datasets(file, source)}
         yield datasets
 
 
@@ -44,6 +47,20 @@ def _stored(dataset: h5py.Dataset, source: str) -> StoredArray:
             return dataset[... if rows is None else rows]
 
     return StoredArray(dataset.shape, dataset.dtype, read)
+
+
+def _open(path: str, source: str) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        # HDF5 locks files, and marks them as well while they are written.
+        if "unable to lock file" in str(error) or "already open for" in str(error):
+            raise InputError(
+                f"{source}: is locked: another process has it open for writing, or did when it "
+                "ended; if none does, the environment variable HDF5_USE_FILE_LOCKING=FALSE turns "
+                "HDF5's locks off"
+            ) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -63,33 +80,79 @@ def _require_hdf5(path: str, source: str) -> None:
     try:
         with open(path, "rb") as file:
             beginning = file.read(16)
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{source}: cannot be read: {reason}") from error
     if not beginning:
         raise InputError(f"{source}: is not an HDF5 file: it is empty")
     if not h5py.is_hdf5(path):
         raise InputError(f"{source}: is not an HDF5 file: it begins with {beginning!r}")
 
 
-def _walk(
-    group: h5py.Group, source: str, prefix: str = "", depth: int = 0
-) -> Iterator[tuple[str, h5py.Dataset]]:
-    # Not `visititems`: that passes over the second name of an array stored once under two names.
-    for key in group:
-        name = prefix + key
-        shown = printable(name)
-        # What lies in other files is not part of the model; following it could read anything.
-        if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
-            raise InputError(f"{source}: {shown} is a link to another file, which is not followed")
-        item = group[key]
-        if isinstance(item, h5py.Dataset):
-            if item.external:
-                raise InputError(f"{source}: {shown} keeps its values in another file")
-            yield name, item
-        elif isinstance(item, h5py.Group):
-            if depth == _DEEPEST_GROUP:
-                raise InputError(f"{source}: {shown}: groups within groups without end")
-            yield from _walk(item, source, f"{name}/", depth + 1)
+def _datasets(file: h5py.File, source: str) -> Iterator[tuple[str, h5py.Dataset]]:
+    """All datasets by name, in the order of their names.
+
+    Raises:
+      InputError: groups contain each other, there are very many names, or a dataset has its values
+        elsewhere.
+    """
+    number = itertools.count(1)
+    own_file = h5py.h5o.get_info(file.id).fileno
+
+    def walk(group: h5py.Group, prefix: str, depth: int) -> Iterator[tuple[str, h5py.Dataset]]:
+        # Not `visititems`: that passes over the second name of an array stored under two names.
+        for key in _names_in(group, source):
+            name = prefix + key
+            shown = printable(name)
+            # Groups with several names each make a graph with more paths than can be walked.
+            if next(number) > _MOST_NAMES:
+                raise _too_many(source)
+            # What is in other files is not part of the model; following it could read anything.
+            if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
+                raise InputError(
+                    f"{source}: {shown} is a link to another file, which is not followed"
+                )
+            item = group[key]
+            if h5py.h5o.get_info(item.id).fileno != own_file:  # a path through such a link
+                raise InputError(f"{source}: {shown} is in another file, which is not read")
+            if isinstance(item, h5py.Dataset):
+                _require_own_values(item, shown, source)
+                yield name, item
+            elif isinstance(item, h5py.Group):
+                if depth == _DEEPEST_GROUP:
+                    raise InputError(f"{source}: {shown}: groups within groups without end")
+                yield from walk(item, f"{name}/", depth + 1)
+
+    yield from walk(file, "", 0)
+
+
+def _names_in(group: h5py.Group, source: str) -> h5py.Group:
+    """The group, for iteration, which makes a list of all of its names."""
+    if len(group) > _MOST_NAMES:
+        raise _too_many(source)
+    return group
+
+
+def _too_many(source: str) -> InputError:
+    return InputError(
+        f"{source}: more than {_MOST_NAMES:,} names of arrays and groups, which no model has"
+    )
+
+
+def _require_own_values(item: h5py.Dataset, shown: str, source: str) -> None:
+    """Raises an `InputError` if a dataset's values are elsewhere, or can't be decompressed."""
+    if item.external or item.is_virtual:
+        # The values of a virtual dataset whose file is missing are its fill value.
+        raise InputError(f"{source}: {shown} has its values in another file, which is not read")
+    settings = item.id.get_create_plist()
+    for index in range(settings.get_nfilters()):
+        code, _, _, name = settings.get_filter(index)
+        if not h5py.h5z.filter_avail(code):
+            known_as = printable(name.decode("utf-8", "replace"))
+            raise InputError(
+                f"{source}: {shown} is compressed with filter {code} ({known_as}), which h5py "
+                "lacks here; `h5repack -f GZIP=1 OLD NEW` makes a file that it reads"
+            )
 
 
 def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
@@ -97,7 +160,16 @@ def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> N
 
     Equal arrays give equal files, byte for byte: no time of writing is stored, and names are
     written in sorted order.
+
+    Raises:
+      InputError: see `files.check_target`; or the disk is full.
     """
-    with files.write_atomically(path) as temporary, h5py.File(temporary, "x") as file:
-        for name in sorted(arrays):
-            file.create_dataset(name, data=arrays[name], track_times=False)
+    with files.write_atomically(path) as temporary:
+        output = UnfailingFile(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        with contextlib.closing(output):
+            with h5py.File(output, "w") as file:
+                for name in sorted(arrays):
+                    file.create_dataset(name, data=arrays[name], track_times=False)
+                    if output.failure:  # what comes now would only fill the memory
+                        break
+            output.require_whole()

@@ -1,26 +1,52 @@
-"""One process at a time trains in a directory."""
+"""The one kind of lock: the operating system's, on an open file or directory.
+
+A lock ends with the process that holds it, however that ends, so none is ever stale.
+"""
 
 import contextlib
 import os
 import socket
 from collections.abc import Iterator
+from types import ModuleType
+from typing import TextIO
 
 from elmo_tf.errors import InputError
 
+fcntl: ModuleType | None
 try:
     import fcntl
 except ImportError:  # not a POSIX system: nobody is kept out
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 LOCK = "lock"
+
+
+def take_lock(descriptor: int) -> bool:
+    """Locks an open file or directory for this process, without waiting.
+
+    Returns:
+      False if the system, or the file system, has no such locks; then nobody is kept out.
+
+    Raises:
+      BlockingIOError: another process has the lock.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
 def run_lock(directory: str) -> Iterator[None]:
     """Makes the directory of a run if there is none, and keeps other processes out of it.
 
-    The lock is the operating system's and ends with the process, however that ends. The file
-    `lock` stays; it says who had it last. A file system that knows no locks is taken as it is.
+    The file `lock` stays, and says who had the lock last. If the block fails before it has added
+    anything, the file goes again where there was none before, and so does a new directory.
 
     Raises:
       InputError: another process has the lock, or `directory` is not a directory.
@@ -31,23 +57,41 @@ def run_lock(directory: str) -> Iterator[None]:
     except FileExistsError as error:
         raise InputError(f"{directory}: is not a directory") from error
     path = os.path.join(directory, LOCK)
-    with open(path, "a+", encoding="utf-8") as file:
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise InputError(
-                f"{directory}: is in use: {file.read().strip() or 'another process'} trains in it"
-            ) from error
-        except OSError:
-            pass
+    names_before = set(os.listdir(directory))
+    with _open_locked(path, directory) as file:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
+        is_done = False
         try:
             yield
+            is_done = True
         finally:
-            if is_new and os.listdir(directory) == [LOCK]:  # no run was begun
+            is_unused = set(os.listdir(directory)) == {*names_before, LOCK}
+            if is_unused and LOCK not in names_before and (is_new or not is_done):
                 os.unlink(path)
-                os.rmdir(directory)
+                if is_new:
+                    os.rmdir(directory)
+
+
+@contextlib.contextmanager
+def _open_locked(path: str, directory: str) -> Iterator[TextIO]:
+    while True:
+        with open(path, "a+", encoding="utf-8", errors="replace") as file:
+            try:
+                take_lock(file.fileno())
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.readline(200).strip() or "another process"
+                raise InputError(f"{directory}: is in use: {holder} trains in it") from error
+            if is_still_at(path, file.fileno()):
+                yield file
+                return
+
+
+def is_still_at(path: str, descriptor: int) -> bool:
+    """Whether `path` names what is open; another process may have removed it before the lock."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

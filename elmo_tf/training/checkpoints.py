@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from elmo_tf.layers.bilm import DIRECTIONS, BiLmState
 from elmo_tf.layers.lstm_scan import LstmState
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.model.variables import model_variables, shapes_of
+from elmo_tf.storage import files
 from elmo_tf.text.corpus import StreamState
 from elmo_tf.training.optimizers import named_slots
 
+_LIST = "checkpoint"
 _STATE, _PROGRESS = "state", "progress"
 
 
@@ -74,6 +77,7 @@ class RunCheckpoints:
         self._saved_step: int | None = None
 
     def _managed(self, directory: str, num_kept: int) -> tf.train.CheckpointManager:
+        _mend_list(directory)
         return tf.train.CheckpointManager(
             self._checkpoint, directory, num_kept, checkpoint_name=checkpoint.CHECKPOINT_NAME
         )
@@ -192,6 +196,46 @@ def _named_states(state: BiLmState) -> dict[str, tf.Tensor]:
 
 def _variable(value: tf.Tensor | str) -> tf.Variable:
     return tf.Variable(value, trainable=False)
+
+
+def _mend_list(directory: str) -> None:
+    """Writes TensorFlow's list of a directory's checkpoints anew if it can't be used.
+
+    TensorFlow writes it without waiting for the disk, so a power cut may leave an empty file. A
+    list that names files elsewhere would let the manager delete those.
+
+    Raises:
+      InputError: there is no file to write, but a directory.
+    """
+    path = os.path.join(directory, _LIST)
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a directory, where TensorFlow writes a file; move it away")
+    if not os.path.lexists(path) or _is_usable_list(directory):
+        return
+    prefixes = checkpoint.checkpoints_in(directory)
+    if not prefixes:
+        os.unlink(path)
+        return
+    lines = [f'model_checkpoint_path: "{os.path.basename(prefixes[0])}"']
+    for prefix in reversed(prefixes):
+        # Without its time a checkpoint would never be deleted.
+        time = os.path.getmtime(f"{prefix}.index")
+        lines.append(f'all_model_checkpoint_paths: "{os.path.basename(prefix)}"')
+        lines.append(f"all_model_checkpoint_timestamps: {time!r}")
+    with files.write_atomically(path) as temporary, open(temporary, "x", encoding="ascii") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def _is_usable_list(directory: str) -> bool:
+    try:
+        state = tf.train.get_checkpoint_state(directory)
+    except (ValueError, tf.errors.OpError):  # not UTF-8; no name in it
+        return False
+    if state is None or not state.model_checkpoint_path:
+        return False
+    here = os.path.join(directory, checkpoint.CHECKPOINT_NAME)
+    paths = (state.model_checkpoint_path, *state.all_model_checkpoint_paths)
+    return all(re.fullmatch(re.escape(here) + r"-\d+", path) for path in paths)
 
 
 def _remove_unfinished(directory: str) -> None:

@@ -53,8 +53,8 @@ class HeldOut:
         self._path = os.path.join(run.directory, HELDOUT)
         self._scorer: WindowScorer | None = None
         self._stored: dict[str, Any] = {}
-        if os.path.isfile(self._path):
-            self._stored = files.read_json(self._path)
+        if os.path.lexists(self._path):
+            self._stored = _checked(files.read_json(self._path), self._path)
         identity = TextIdentity.of(text_files)
         text = {"files": identity.files, "contents": identity.contents}
         if self._stored.get("text") != text or "history" not in self._stored:
@@ -146,6 +146,19 @@ class HeldOut:
         for name in (run_directory.OPTIONS, run_directory.VOCABULARY, run_directory.TRAINING):
             with files.write_atomically(os.path.join(best, name)) as temporary:
                 shutil.copyfile(os.path.join(self._run.directory, name), temporary)
+
+
+def _checked(stored: dict[str, Any], path: str) -> dict[str, Any]:
+    """What `heldout.json` holds, if it has the form in which `HeldOut.record` writes it."""
+    history, last, best = (stored.get(key) for key in ("history", "last", "best"))
+    figures = [*(history if isinstance(history, list) else [None]), last, best]
+    if not history and last is None and best is None:
+        figures = []  # nothing was evaluated so far
+    for each in figures:
+        is_figure = isinstance(each, dict) and type(each.get("step")) is int
+        if not is_figure or not isinstance(each.get("perplexity"), int | float):
+            raise InputError(f"{path}: is not what a run writes; move it away to begin it anew")
+    return stored
 
 
 def describe(evaluation: Evaluation) -> str:

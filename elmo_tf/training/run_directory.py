@@ -15,6 +15,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from elmo_tf.config import checks
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
@@ -26,6 +27,16 @@ from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 from elmo_tf.training.learning_rates import with_decay_steps
 from elmo_tf.training.text_files import TextIdentity
+
+# What `training.json` says of the text; `TextIdentity` and its counts.
+_TEXT = {
+    "files": checks.mapping,
+    "times": checks.text,
+    "contents": checks.text,
+    "num_sentences": checks.integer(minimum=1),
+    "num_tokens": checks.integer(minimum=1),
+}
+_FOLDERS = ("best", "logs")
 
 OPTIONS, TRAINING, VOCABULARY = OPTIONS_FILE, TRAINING_FILE, VOCABULARY_FILE
 
@@ -132,7 +143,7 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
     Raises:
       InputError: the text or the vocabulary is wrong, or the directory holds something else.
     """
-    _require_free(request.directory)
+    require_run_or_free(request.directory)
     training = TrainingConfig.from_dict(request.settings, "settings")
     vocabulary = Vocabulary.from_file(request.vocabulary_file)
     config = config.with_vocabulary_size(len(vocabulary))
@@ -169,6 +180,7 @@ def resume_run(request: Request) -> Run:
       InputError: the description is damaged.
     """
     config, training, stored = read_description(request.directory)
+    _require_folders(request.directory)
     vocabulary = Vocabulary.from_file(os.path.join(request.directory, VOCABULARY))
     changed = [
         name
@@ -224,10 +236,18 @@ def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[s
     path = os.path.join(directory, TRAINING)
     stored = files.read_json(path)
     missing = [key for key in ("settings", "text", "initial_weights") if key not in stored]
-    known = stored.get("text", TextIdentity._fields)
-    missing += [f"text.{key}" for key in TextIdentity._fields if key not in known]
+    text = stored.get("text")
+    if isinstance(text, dict):
+        missing += [f"text.{key}" for key in _TEXT if key not in text]
     if missing:
         raise InputError(f"{path}: {', '.join(missing)} missing; was it edited?")
+    try:
+        checks.optional(checks.text)(stored["initial_weights"], "initial_weights")
+        checks.mapping(text, "text")
+        for key, check in _TEXT.items():
+            check(text[key], f"text.{key}")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     training = TrainingConfig.from_dict(stored["settings"], path)
     return ElmoConfig.from_file(os.path.join(directory, OPTIONS)), training, stored
 
@@ -250,8 +270,22 @@ def _write_training(run: Run) -> None:
         files.write_json(path, description)
 
 
-def _require_free(directory: str) -> None:
-    """A run may begin in a directory that holds nothing that looks like a model."""
+def _require_folders(directory: str) -> None:
+    """What goes there is written hours later, when an error would end the run."""
+    for name in _FOLDERS:
+        path = os.path.join(directory, name)
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise InputError(f"{path}: is not a directory, as in every run; move it away")
+
+
+def require_run_or_free(directory: str) -> None:
+    """Raises an `InputError` if a directory holds no run, but something that looks like a model.
+
+    Also if TensorFlow can't take its name. Called before anything is written, the lock included.
+    """
+    files.require_utf8(directory)
+    if is_run(directory):
+        return
     if not os.path.isdir(directory):
         if os.path.exists(directory):
             raise InputError(f"{directory}: is not a directory")

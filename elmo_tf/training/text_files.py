@@ -59,7 +59,10 @@ def names_and_sizes(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _digest_of_times(paths: Sequence[str]) -> str:
-    times = [os.stat(path).st_mtime_ns for path in paths]
+    try:
+        times = [os.stat(path).st_mtime_ns for path in paths]
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
     return hashlib.blake2b(repr(times).encode(), digest_size=16).hexdigest()
 
 

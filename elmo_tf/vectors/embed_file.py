@@ -16,6 +16,7 @@ import numpy as np
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.model.encoder import ElmoEncoder
+from elmo_tf.storage import files
 from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS
 from elmo_tf.text.chunks import ChunkedText, Line
 from elmo_tf.text.tokens import make_tokenizer
@@ -88,9 +89,9 @@ def embed_file(
       commit_seconds: the work that an interruption may cost, beside the chunk at hand.
 
     Raises:
-      InputError: an argument is not allowed; a file can't be read or written; the output exists; an
-        unfinished one does not fit; or a vector is beyond the range of float16.
-      OSError: the disk is full.
+      InputError: an argument is not allowed; a file can't be read or written, for instance because
+        the disk is full; the output exists; an unfinished one does not fit; or a vector is beyond
+        the range of float16.
     """
     begin = time.monotonic()
     settings = {
@@ -114,13 +115,16 @@ def embed_file(
         try:
             run = _Run(file, text, compute, np.dtype(dtype), report)
             is_indexed = run(chunk_bytes, commit_seconds)
-        except KeyboardInterrupt:
-            num_lines = file.progress.num_lines
-            where = (
-                f"continues after line {num_lines:,}" if num_lines else "begins at the first line"
-            )
-            hint = f"interrupted; the same command {where}"
-            raise KeyboardInterrupt(hint) from None
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(
+                f"{str(interrupt) or 'interrupted'}; {_how_to_continue(file)}"
+            ) from None
+        except OSError as error:
+            if error.errno not in files.FULL:
+                raise
+            raise InputError(
+                f"{output_file}: cannot be written: {error.strerror}; {_how_to_continue(file)}"
+            ) from error
         done = file.progress
     return Summary(
         num_lines=done.num_lines,
@@ -130,6 +134,12 @@ def embed_file(
         shape=vectors.shape,
         is_indexed=is_indexed,
     )
+
+
+def _how_to_continue(file: VectorFile) -> str:
+    if done := file.progress.num_lines:
+        return f"the same command continues after line {done:,}"
+    return "the same command begins at the first line"
 
 
 def _pass_over_done(text: ChunkedText, file: VectorFile, overwrite: bool) -> None:

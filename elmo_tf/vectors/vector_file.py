@@ -17,7 +17,6 @@ import dataclasses
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -35,6 +34,10 @@ SENTENCE_TO_INDEX = "sentence_to_index"
 _FORMAT = ("v108", "v108")
 _LONGEST_STRING = 2**31 - 1  # bytes, of NumPy
 _PIECE = 1 << 20
+
+# What is in the directory of an unfinished file.
+_VECTORS, _SENTENCES = "vectors.hdf5", "sentences.json"
+_PARTS = (_VECTORS, f"{_VECTORS}.journal", f"{_VECTORS}.journal.new", _SENTENCES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +97,9 @@ class VectorFile:
         self._allocated_at_once.set_obj_track_times(False)
         with contextlib.ExitStack() as undo:
             os.makedirs(self.partial, exist_ok=True)
-            self._file = JournaledFile(os.path.join(self.partial, "vectors.hdf5"))
+            self._file = JournaledFile(os.path.join(self.partial, _VECTORS))
             undo.callback(self._file.close)
+            undo.callback(self._remove_if_useless)
             self._check_settings(overwrite)
             self._open()
             undo.pop_all()
@@ -104,11 +108,27 @@ class VectorFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._hdf5.close()
-        self._sentences.close()
-        self._file.close()
+        with contextlib.ExitStack() as stack:  # the last is called first
+            stack.callback(self._file.close)  # and with it the lock
+            stack.callback(self._remove_if_useless)
+            stack.callback(self._close_sentences)
+            stack.callback(self._hdf5.close)
+
+    def _close_sentences(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk costs what was not committed
+            self._sentences.close()
+
+    def _remove_if_useless(self) -> None:
         if self._file.record is None:  # nothing that a later run could use
-            shutil.rmtree(self.partial)
+            self._remove_partial()
+
+    def _remove_partial(self) -> None:
+        """Removes what this class wrote, and the directory if nothing else is in it."""
+        for name in _PARTS:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.partial, name))
+        with contextlib.suppress(OSError):
+            os.rmdir(self.partial)
 
     def restart(self) -> None:
         """Throws away what is there and begins at the first line."""
@@ -139,7 +159,7 @@ class VectorFile:
         """Makes all that was added so far last, together with `progress`.
 
         Raises:
-          OSError: the disk is full.
+          OSError: the disk is full, or was full before.
         """
         self._hdf5.flush()
         self._sentences.flush()
@@ -164,7 +184,7 @@ class VectorFile:
         self._hdf5.close()
         self._file.commit(self._file.record)
         self._file.move_to(self._target)
-        shutil.rmtree(self.partial)
+        self._remove_partial()
         return is_indexed
 
     def _check_settings(self, overwrite: bool) -> None:
@@ -192,7 +212,7 @@ class VectorFile:
         record = self._file.record
         self.progress = Progress(**record["progress"]) if record else Progress()
         self._hdf5 = h5py.File(self._file, "r+" if record else "w", libver=_FORMAT)
-        path = os.path.join(self.partial, "sentences.json")
+        path = os.path.join(self.partial, _SENTENCES)
         self._sentences = open(path, "ab")  # noqa: SIM115 - closed by __exit__
         self._sentences.truncate(record["sentence_bytes"] if record else 0)
         self._sentences.seek(0, os.SEEK_END)

@@ -64,8 +64,8 @@ def test_what_the_user_has_to_mend(pair, exported, tmp_path, capsys):
     for flags, status, message in (
         ({"model": tmp_path / "gone", "output_dir": new}, 1, "gone: there is no such file"),
         ({"model": pair, "output_dir": exported}, 1, "exported: already exists; --overwrite"),
-        ({"model": pair, "output_dir": new / "a"}, 1, f"the directory {new} does not exist"),
-        ({"model": pair, "output_dir": tmp_path / "mine", "overwrite": True}, 1, "not replaced"),
+        ({"model": pair, "output_dir": tmp_path / "mine/thesis.tex/a"}, 1, "is not a directory"),
+        ({"model": pair, "output_dir": tmp_path / "mine", "overwrite": True}, 1, "thesis.tex"),
         ({"model": tmp_path / "foreign", "output_dir": new}, 1, "not an export of elmo_tf"),
         ({"model": pair, "output_dir": new, "trainable": "some"}, 2, "trainable"),
         ({"model": pair}, 2, "--output_dir: required"),

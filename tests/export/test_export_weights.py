@@ -1,6 +1,7 @@
 """The command `python -m export.export_weights`: equal bit for bit, in and out."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -126,12 +127,29 @@ def test_a_directory_with_more_in_it_is_never_replaced(exported, tmp_path, capsy
 
 
 def test_an_interrupted_write_leaves_nothing(exported, tmp_path, capsys, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def interrupted(*_):
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(bilm_tf, "write_weights", full)
-    status, _, err = run(capsys, model=exported, output_dir=tmp_path / "published")
-    assert (status, err) == (1, "elmo-export-weights: No space left on device\n")
+    monkeypatch.setattr(bilm_tf, "write_weights", interrupted)
+    status, _, err = run(capsys, model=exported, output_dir=tmp_path / "models/published")
+    assert (status, err) == (130, "elmo-export-weights: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(exported, tmp_path, capsys, monkeypatch):
+    """HDF5 would end the process with a segmentation fault if it met the error itself."""
+    pwrite, limit = os.pwrite, 2000
+
+    def full(descriptor, content, offset):
+        if offset + len(content) > limit:
+            raise OSError(28, "No space left on device")
+        return pwrite(descriptor, content, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    path = tmp_path / "models/published"
+    status, _, err = run(capsys, model=exported, output_dir=path)
+    message = f"{path}/weights.hdf5: cannot be written: No space left on device"
+    assert (status, err) == (1, f"elmo-export-weights: {message}\n")
     assert list(tmp_path.iterdir()) == []
 
 

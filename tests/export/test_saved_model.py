@@ -367,18 +367,38 @@ def test_archive_loads(exported, encoder, tmp_path):
 
 @pytest.fixture
 def former(exported, tmp_path):
-    """A copy of the export, to be replaced, with a stray file and an archive."""
+    """A copy of the export, to be replaced, and of its archive."""
     path = tmp_path / "exported"
     shutil.copytree(exported, path)
-    (path / "stray").write_text("of the former")
-    (tmp_path / "exported.tar.gz").write_text("the former")
+    shutil.copy(f"{exported}.tar.gz", f"{path}.tar.gz")
     return path
 
 
 def test_existing_export_is_refused(former, encoder):
     with pytest.raises(InputError, match="exported: already exists; overwrite=True"):
         saved_model.export(encoder, former)
-    assert (former / "stray").exists()
+    assert (former / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "data/a.csv", "variables/mine/a", "assets/mine"])
+def test_nothing_of_the_users_is_deleted_with_an_export(former, encoder, name):
+    (former / name).parent.mkdir(exist_ok=True)
+    (former / name).write_text("years of work")
+    shown = {"data/a.csv": "data", "variables/mine/a": "variables/mine"}.get(name, name)
+    with pytest.raises(InputError, match=f"exported: not replaced: it holds {shown}, "):
+        saved_model.export(encoder, former, overwrite=True)
+    assert (former / name).read_text() == "years of work"
+
+
+def test_nothing_of_the_users_is_deleted_with_an_archive(former, encoder):
+    packed = f"{former}.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(former / "saved_model.pb", "saved_model.pb")
+        archive.add(former / "saved_model.pb", "home/thesis.tex")
+    with pytest.raises(InputError, match="not replaced: it holds home/thesis.tex, "):
+        saved_model.export(encoder, former, overwrite=True, archive=True)
+    with tarfile.open(packed) as archive:
+        assert archive.getnames() == ["saved_model.pb", "home/thesis.tex"]
 
 
 def test_existing_export_is_replaced_if_asked_for(former):
@@ -386,7 +406,6 @@ def test_existing_export_is_replaced_if_asked_for(former):
     saved_model.export(other, former, archive=True, overwrite=True)
     folder = former.parent
     assert sorted(child.name for child in folder.iterdir()) == ["exported", "exported.tar.gz"]
-    assert not (former / "stray").exists()
     assert tarfile.is_tarfile(folder / "exported.tar.gz")
     model = tf.saved_model.load(str(former))
     assert difference(model(TEXT), other(tf.constant(TEXT))) <= 1e-6
@@ -411,7 +430,7 @@ def test_interrupted_export_leaves_nothing(encoder, tmp_path, monkeypatch, error
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupted_overwrite_keeps_the_former(encoder, former, monkeypatch):
+def test_interrupted_overwrite_keeps_the_former(encoder, exported, former, monkeypatch):
     def full(*_):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
@@ -420,9 +439,9 @@ def test_interrupted_overwrite_keeps_the_former(encoder, former, monkeypatch):
         saved_model.export(encoder, former, archive=True, overwrite=True)
     folder = former.parent
     assert sorted(child.name for child in folder.iterdir()) == ["exported", "exported.tar.gz"]
-    assert (folder / "exported.tar.gz").read_text() == "the former"
-    assert (former / "stray").exists()
-    assert (former / "saved_model.pb").exists()
+    former_archive = pathlib.Path(f"{exported}.tar.gz").read_bytes()
+    assert (folder / "exported.tar.gz").read_bytes() == former_archive
+    assert (former / "saved_model.pb").read_bytes() == (exported / "saved_model.pb").read_bytes()
 
 
 def test_unknown_trainable(encoder, tmp_path):

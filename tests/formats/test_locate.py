@@ -301,6 +301,14 @@ def test_temporary_file_goes_when_the_weights_are_wrong(make_zip, tmp_path, monk
     assert os.listdir(tmp_path / "temporary") == []
 
 
+def test_a_zip_with_more_than_the_options_imply_is_not_unpacked(make_zip):
+    """A compressed file of 100 MiB is 100 KB."""
+    path = make_zip(weights=None)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.hdf5", bytes(100 << 20), compresslevel=1)
+    assert f"{path}/model.hdf5: has 104,857,600 bytes, and a file that fits the" in error_of(path)
+
+
 def test_zip_without_a_model_or_with_two(make_zip):
     path = make_zip(weights=None, others=["encoder.pkl"])
     assert error_of(path) == (

@@ -1,5 +1,7 @@
 import json
 import os
+import resource
+import signal
 import stat
 
 import pytest
@@ -14,7 +16,9 @@ def test_written_file_appears_whole_and_alone(tmp_path):
         with open(temporary, "x") as file:
             file.write("first")
         assert not path.exists()
-        assert os.path.dirname(temporary) == str(tmp_path)
+        (hidden,) = os.listdir(tmp_path)
+        assert os.path.dirname(temporary) == str(tmp_path / hidden)
+        assert hidden.startswith(".out.txt.") and hidden.endswith(".tmp")
     assert path.read_text() == "first"
     assert os.listdir(tmp_path) == ["out.txt"]
 
@@ -90,6 +94,41 @@ def test_wrong_targets(tmp_path):
     with pytest.raises(InputError, match=r"the directory .*absent does not exist"):
         files.write_json(tmp_path / "absent" / "out.json", {})
     assert os.listdir(tmp_path) == []
+
+
+def test_paths_that_are_not_utf8(tmp_path):
+    files.write_json(tmp_path / "\udcff.json", {"a": 1})
+    assert files.read_json(tmp_path / "\udcff.json") == {"a": 1}
+    files.require_utf8(tmp_path / "語")
+    with pytest.raises(InputError, match="TensorFlow takes only paths in UTF-8"):
+        files.require_utf8(tmp_path / "\udcff.json")
+    with pytest.raises(InputError, match="cannot be read: embedded null byte"):
+        files.read_json("a\0b")
+
+
+@pytest.mark.parametrize("written", [0, 100])
+def test_a_full_disk_names_the_file(tmp_path, written):
+    """The limit on the size of files stands for it; the system then says so at each write."""
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+
+    def write():
+        with files.write_atomically(path) as temporary, open(temporary, "xb", 0) as file:
+            file.write(bytes(written))
+            file.write(bytes(4096))
+
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (written, before[1]))
+    try:
+        with pytest.raises(InputError) as caught:
+            write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert str(caught.value) == f"{path}: cannot be written: File too large"
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
 
 
 def test_byte_order_mark_is_dropped():

@@ -1,4 +1,8 @@
+import errno
+import itertools
 import os
+import subprocess
+import sys
 import time
 
 import h5py
@@ -144,7 +148,9 @@ def test_nothing_outside_the_file_is_read(tmp_path):
     assert error_of(tmp_path / "link.hdf5").endswith(
         "g/a is a link to another file, which is not followed"
     )
-    assert error_of(tmp_path / "raw.hdf5").endswith("a keeps its values in another file")
+    assert error_of(tmp_path / "raw.hdf5").endswith(
+        "a has its values in another file, which is not read"
+    )
 
 
 def test_groups_in_a_circle_and_dangling_links_end(tmp_path):
@@ -155,3 +161,114 @@ def test_groups_in_a_circle_and_dangling_links_end(tmp_path):
         file["a"] = h5py.SoftLink("/nowhere")
     assert error_of(tmp_path / "circle.hdf5").endswith("groups within groups without end")
     assert "damaged or truncated HDF5 file: " in error_of(tmp_path / "dangling.hdf5")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_virtual_dataset_is_not_followed(tmp_path, is_there):
+    """Where its file is missing, HDF5 would give its fill value for weights."""
+    if is_there:
+        hdf5.write_arrays(tmp_path / "other.hdf5", {"a": np.ones(3, np.float32)})
+    layout = h5py.VirtualLayout((3,), np.float32)
+    layout[:] = h5py.VirtualSource(str(tmp_path / "other.hdf5"), "a", (3,))
+    with h5py.File(tmp_path / "w.hdf5", "w") as file:
+        file.create_virtual_dataset("g/a", layout, fillvalue=0.5)
+    assert error_of(tmp_path / "w.hdf5").endswith(
+        "g/a has its values in another file, which is not read"
+    )
+
+
+def test_a_soft_link_does_not_lead_outside(tmp_path):
+    hdf5.write_arrays(tmp_path / "other.hdf5", {"g/a": np.ones(3, np.float32)})
+    with h5py.File(tmp_path / "w.hdf5", "w") as file:
+        file["z"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "/g")
+        file["a"] = h5py.SoftLink("/z/a")  # met first
+    assert error_of(tmp_path / "w.hdf5").endswith("w.hdf5: a is in another file, which is not read")
+
+
+def test_groups_that_form_a_graph_end(tmp_path, monkeypatch):
+    """Each of 6 groups has 30 names for the next one: 30 ** 6 paths to the array."""
+    with h5py.File(tmp_path / "w.hdf5", "w") as file:
+        groups = [file.create_group(f"g{number}") for number in range(6)]
+        for outer, inner in itertools.pairwise(groups):
+            for number in range(30):
+                outer[str(number)] = inner
+        groups[-1]["a"] = np.ones(3)
+    monkeypatch.setattr(hdf5, "_MOST_NAMES", 1000)
+    assert "more than 1,000 names of arrays and groups" in error_of(tmp_path / "w.hdf5")
+
+
+def test_very_many_arrays_are_not_even_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdf5, "_MOST_NAMES", 10)
+    hdf5.write_arrays(tmp_path / "w.hdf5", {str(number): np.ones(1) for number in range(10)})
+    assert len(read(tmp_path / "w.hdf5")) == 10
+    hdf5.write_arrays(tmp_path / "w.hdf5", {str(number): np.ones(1) for number in range(11)})
+    assert "more than 10 names of arrays and groups" in error_of(tmp_path / "w.hdf5")
+
+
+def test_a_missing_filter_is_named(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "w.hdf5", "w") as file:
+        file.create_dataset("a", data=np.ones(100), compression="lzf")
+    assert read(tmp_path / "w.hdf5").keys() == {"a"}
+    monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
+    assert "a is compressed with filter 32000 (lzf), which h5py lacks here" in error_of(
+        tmp_path / "w.hdf5"
+    )
+
+
+READER = """
+import sys
+from elmo_tf.storage import hdf5
+try:
+    hdf5.open_datasets(sys.argv[1]).__enter__()
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_locked_file_is_not_called_damaged(tmp_path, project_dir):
+    path = tmp_path / "w.hdf5"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HDF5_")}
+    with h5py.File(path, "w", locking=True) as file:
+        file["a"] = np.ones(3)
+        file.flush()
+        # Within one process HDF5 opens a file twice and needs no lock.
+        result = subprocess.run(
+            [sys.executable, "-c", READER, path],
+            env={**environment, "PYTHONPATH": str(project_dir)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert result.stdout.startswith(f"{path}: is locked: another process has it open for writing")
+    assert "HDF5_USE_FILE_LOCKING=FALSE" in result.stdout
+
+
+@pytest.mark.parametrize("allowed", [0, 100, 2500, 3000, 10_000])
+def test_a_full_disk_is_one_line_and_the_old_file_stays(tmp_path, monkeypatch, allowed):
+    """HDF5 that meets a failed write ends the process, so it must not meet one."""
+    path = tmp_path / "w.hdf5"
+    rng = np.random.default_rng(5)
+    hdf5.write_arrays(path, {"a": np.ones(3)})
+    pwrite = os.pwrite
+
+    def full(descriptor, content, offset):
+        if offset + len(content) > allowed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwrite(descriptor, content, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError) as caught:
+        hdf5.write_arrays(path, {f"g{i}/a": rng.normal(size=(9, 50)) for i in range(5)})
+    assert str(caught.value) == f"{path}: cannot be written: No space left on device"
+    assert os.listdir(tmp_path) == ["w.hdf5"]
+    assert read(path).keys() == {"a"}
+
+
+@pytest.mark.parametrize("name", ["\udcff.hdf5", "語.hdf5"])
+def test_names_that_are_not_utf8(tmp_path, name):
+    hdf5.write_arrays(tmp_path / name, {"a": np.ones(3)})
+    assert read(tmp_path / name).keys() == {"a"}
+
+
+def test_a_name_that_no_file_can_have():
+    assert "cannot be read: embedded null byte" in error_of("a\0b")

@@ -1,6 +1,7 @@
 """A run on the disk: every value comes back, and damage costs one checkpoint at most."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_another_model_is_refused_and_nothing_assigned(tmp_path):
     with pytest.raises(InputError) as error:
         other.checkpoints.restore()
     message = str(error.value)
-    assert message.startswith(f"{tmp_path}/ckpt-5: does not fit the model: wrong shape: ")
+    assert message.startswith(f"{tmp_path}/ckpt-5: does not fit the run: wrong shape: ")
     for part in (
         "model/softmax.kernel is [11, 2], must be [13, 2]",
         "optimizer/softmax.bias.accumulator is [11], must be [13]",
@@ -158,3 +159,61 @@ def test_a_place_that_cannot_be_written_to(tmp_path):
     (tmp_path / "ckpt-5.index").mkdir()
     with pytest.raises(InputError, match="the checkpoint of step 5 could not be written"):
         saved.checkpoints.save(saved.position(5))
+
+
+def indices(directory):
+    return sorted(name for name in os.listdir(directory) if name.endswith(".index"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe\0junk", b"model_checkpoint_path: 1", b'model_checkpoint_path: ""']
+)
+def test_a_list_of_checkpoints_that_is_none_ends_nothing(tmp_path, content):
+    """A power cut may leave it empty. The files themselves say what is there."""
+    first = Saved(tmp_path)
+    (tmp_path / "best").mkdir()
+    for step in (1, 2):
+        first.checkpoints.save(first.position(step))
+    first.checkpoints.save_copy(str(tmp_path / "best"), first.position(2))
+    for directory in (tmp_path, tmp_path / "best"):
+        (directory / "checkpoint").write_bytes(content)
+    second = Saved(tmp_path)
+    assert second.checkpoints.restore().step == 2
+    second.checkpoints.save(second.position(3))
+    second.checkpoints.save_copy(str(tmp_path / "best"), second.position(3))
+    assert indices(tmp_path) == ["ckpt-2.index", "ckpt-3.index"]
+    assert indices(tmp_path / "best") == ["ckpt-3.index"]
+
+
+def test_a_list_without_checkpoints(tmp_path):
+    (tmp_path / "checkpoint").write_bytes(b"junk")
+    saved = Saved(tmp_path)
+    assert saved.checkpoints.restore() is None
+    saved.checkpoints.save(saved.position(1))
+    assert indices(tmp_path) == ["ckpt-1.index"]
+
+
+def test_a_list_that_names_files_elsewhere_deletes_none(tmp_path):
+    run, thesis = tmp_path / "run", tmp_path / "thesis"
+    first = Saved(run)
+    thesis.mkdir()
+    for step in (1, 2):
+        first.checkpoints.save(first.position(step))
+    shutil.copy(run / "ckpt-1.index", thesis / "ckpt-1.index")
+    (run / "checkpoint").write_text(
+        'model_checkpoint_path: "ckpt-2"\n'
+        'all_model_checkpoint_paths: "../thesis/ckpt-1"\n'
+        f'all_model_checkpoint_paths: "{thesis}/ckpt-1"\n'
+        'all_model_checkpoint_paths: "ckpt-2"\n' + "all_model_checkpoint_timestamps: 9.0\n" * 3
+    )
+    second = Saved(run)
+    for step in (3, 4, 5):
+        second.checkpoints.save(second.position(step))
+    assert indices(thesis) == ["ckpt-1.index"]
+    assert indices(run) == ["ckpt-4.index", "ckpt-5.index"]
+
+
+def test_a_directory_in_place_of_the_list_is_named(tmp_path):
+    (tmp_path / "checkpoint").mkdir()
+    with pytest.raises(InputError, match=f"{tmp_path}/checkpoint: is a directory, where"):
+        Saved(tmp_path)

@@ -200,7 +200,7 @@ def test_text_without_a_sentence_begins_no_run(folder):
         ("{}", "training.json: settings, text, initial_weights missing"),
         (
             '{"settings": {}, "text": {"files": {}}, "initial_weights": null}',
-            "training.json: text.times, text.contents missing",
+            "text.times, text.contents, text.num_sentences, text.num_tokens missing",
         ),
     ],
 )

@@ -1,6 +1,8 @@
+import errno
 import itertools
 import json
 import os
+import re
 import shutil
 
 import h5py
@@ -121,6 +123,31 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(
     assert 0 == begins[0] < begins[1]
     assert 0 < summary.tokens_before < NUM_TOKENS
     assert not os.path.exists("out.partial")
+
+
+def test_a_full_disk_names_the_output_and_how_to_continue(encoder, folder, right, monkeypatch):
+    def embed():
+        with pytest.raises(InputError) as caught:
+            embed_file(encoder, "text", "out", **SMALL)
+        return str(caught.value)
+
+    pwrite = os.pwrite
+
+    def full(descriptor, content, offset):
+        if offset + len(content) > allowed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwrite(descriptor, content, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    allowed = 100
+    message = "out: cannot be written: No space left on device; "
+    assert embed() == message + "the same command begins at the first line"
+    assert not os.path.exists("out.partial")
+    allowed = 40_000
+    assert re.fullmatch(message + r"the same command continues after line \d+", embed())
+    allowed = 10**9
+    embed_file(encoder, "text", "out", **SMALL)
+    assert_equal(read(), right)
 
 
 @pytest.fixture(scope="module")

@@ -218,11 +218,36 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_committed(tmp_path, monk
             file.commit(Progress(3))
             if commit:
                 write(file, range(3, 7))
-            patch.setattr(journaled_file.os, "pwrite", full)
+            patch.setattr(os, "pwrite", full)
             with pytest.raises(OSError, match="No space left"):
                 file.commit(Progress(7)) if commit else write(file, range(3, 7))
     write_whole(tmp_path / "out")
     check(tmp_path / "out")
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "ftruncate", "replace"])
+def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(tmp_path, monkeypatch, call):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def run():
+        with VectorFile(str(tmp_path / "out"), SETTINGS) as file:
+            monkeypatch.setattr(os, call, full)
+            write(file, range(3))
+            file.commit(Progress(3))
+
+    with pytest.raises(OSError, match="No space left"):
+        run()
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_others_put_beside_an_unfinished_file_stays(tmp_path):
+    (tmp_path / "out.partial").mkdir()
+    (tmp_path / "out.partial/thesis.tex").write_text("years of work")
+    write_whole(tmp_path / "out")
+    check(tmp_path / "out")
+    assert os.listdir(tmp_path / "out.partial") == ["thesis.tex"]
 
 
 WRITER = """
