@@ -6,13 +6,14 @@ What is only read is shared by a whole session: the fixtures `small_encoder` and
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
-from elmo_tf.formats import bilm_tf
-from elmo_tf.model.encoder import ElmoEncoder
+
+if TYPE_CHECKING:
+    from elmo_tf.model.encoder import ElmoEncoder
 
 _CHAR_CNN = CharCnnConfig(
     embedding_dim=3, filters=((1, 4), (2, 6)), num_highway_layers=1, max_characters_per_token=11
@@ -38,7 +39,7 @@ def small_encoder(
     seed: int = 3,
     weights_scale: float | None = None,
     **kwargs: Any,
-) -> ElmoEncoder:
+) -> "ElmoEncoder":
     """An encoder whose mix is not that of an untrained one.
 
     Args:
@@ -48,6 +49,8 @@ def small_encoder(
         react to anything.
       **kwargs: given to `ElmoEncoder`.
     """
+    from elmo_tf.model.encoder import ElmoEncoder  # takes seconds; a configuration needs none
+
     encoder = ElmoEncoder(config or small_config(), seed=seed, **kwargs)
     mix = encoder.scalar_mix.layer_weights
     mix.assign(np.resize([0.5, -1.0, 0.25], mix.shape))
@@ -59,8 +62,10 @@ def small_encoder(
     return encoder
 
 
-def write_pair(folder: Path, encoder: ElmoEncoder) -> Path:
+def write_pair(folder: Path, encoder: "ElmoEncoder") -> Path:
     """Writes `options.json` and `weights.hdf5` into a folder, made if needed, and returns it."""
+    from elmo_tf.formats import bilm_tf
+
     folder.mkdir(exist_ok=True)
     encoder.config.write(folder / "options.json")
     arrays = bilm_tf.collect_arrays(encoder)

@@ -7,15 +7,13 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
+from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, locate, text_settings
 from elmo_tf.vectors.vector_file import Progress, VectorFile
+from tests.models import small_config
 
-CONFIG = ElmoConfig(
-    CharCnnConfig(embedding_dim=4, filters=((1, 3), (2, 5)), num_highway_layers=1),
-    LstmConfig(dim=9, projection_dim=7, num_layers=1),
-)
+CONFIG = small_config(num_layers=1)
 
 
 def random_arrays(vocabulary_size=None):

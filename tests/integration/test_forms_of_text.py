@@ -6,20 +6,17 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.errors import InputError
 from elmo_tf.model.token_mask import TokenMask
+from tests.models import small_config
 
 try:
     import pandas
 except ImportError:
     pandas = None
 
-WIDTH = 13
-CONFIG = ElmoConfig(
-    CharCnnConfig(3, ((1, 4), (3, 7)), num_highway_layers=1, max_characters_per_token=WIDTH),
-    LstmConfig(dim=9, projection_dim=5, num_layers=2),
-)
+CONFIG = small_config()
+WIDTH = CONFIG.input.max_characters_per_token
 TEXT = ["The cat sät", "rain", "a\xa0b c"]
 TOKENS = [text.split(" ") for text in TEXT]
 LENGTHS = list(map(len, TOKENS))

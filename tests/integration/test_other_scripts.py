@@ -9,16 +9,15 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 from elmo_tf import embed, evaluate, score, train, vocab
-from elmo_tf.config.model import CharCnnConfig, ElmoConfig, LstmConfig
 from elmo_tf.export import export_elmo
 from elmo_tf.text import characters
+from tests.models import small_config
 
 WHO = ("кошка", "собака", "старик", "猫", "狗", "老人")
 DOES = ("видит", "любит", "ждёт", "看见", "喜欢", "等待")
 WHAT = ("снег", "реку", "поезд", "雪", "河流", "火车")
-CONFIG = ElmoConfig(
-    CharCnnConfig(4, ((1, 6), (2, 9), (3, 8)), 1, max_characters_per_token=14),
-    LstmConfig(dim=24, projection_dim=11),
+CONFIG = small_config(
+    filters=((1, 6), (2, 9), (3, 8)), max_characters_per_token=14, dim=24, projection_dim=11
 )
 
 
