@@ -243,7 +243,7 @@ def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[s
         raise InputError(f"{path}: {', '.join(missing)} missing; was it edited?")
     try:
         checks.optional(checks.text)(stored["initial_weights"], "initial_weights")
-        checks.mapping(text, "text")
+        text = checks.mapping(text, "text")
         for key, check in _TEXT.items():
             check(text[key], f"text.{key}")
     except InputError as error:
