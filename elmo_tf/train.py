@@ -33,6 +33,7 @@ from elmo_tf.text import lines
 from elmo_tf.training.cluster import read_cluster
 
 if TYPE_CHECKING:
+    from elmo_tf.formats.opened_model import OpenedModel
     from elmo_tf.training.distributed import Distribution
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.run_directory import Request, Run
@@ -179,6 +180,8 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
                 raise UsageError("--size or --options_file: not the shape of --initial_weights")
             weights.check_words(Vocabulary.from_file(request.vocabulary_file))
             model_config = weights.config
+            settings = _with_text_settings(request.settings, weights.model)
+            request = request._replace(settings=settings)
     print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
     run = run_directory.begin_run(
         request, model_config or ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
@@ -189,6 +192,16 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
             "as <UNK>; was it made with the same --tokenizer and --normalize?"
         )
     return run
+
+
+def _with_text_settings(settings: Mapping[str, Any], model: "OpenedModel") -> dict[str, Any]:
+    """The settings, with the model's tokenizer and normalization where no flag says others."""
+    own = {"tokenizer": model.tokenizer, "normalize": model.normalize}
+    known = {name: value for name, value in own.items() if value is not None}
+    for name, value in known.items():
+        if settings.get(name, value) != value:
+            command_line.warn(f"--{name}={settings[name]}: --initial_weights has {value}")
+    return {**known, **settings}
 
 
 def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> str:

@@ -79,6 +79,26 @@ def test_an_export_can_be_told(folder, capfd):
     assert (told.tokenizer, told.normalize) == ("unicode_punctuation", "nfc")
 
 
+@pytest.mark.parametrize(
+    ("more", "tokenizer", "errors"),
+    [
+        ([], "unicode_punctuation", ""),
+        (
+            ["--tokenizer=unicode_script"],
+            "unicode_script",
+            "warning: --tokenizer=unicode_script: --initial_weights has unicode_punctuation\n",
+        ),
+    ],
+)
+def test_fine_tuning_tokenizes_as_its_model(folder, capfd, more, tokenizer, errors):
+    run = folder / f"tuned-{tokenizer}"
+    flags = [f"--train_files={folder}/a.txt", f"--vocab_file={folder}/vocab", *more]
+    flags += [f"--model_dir={run}", f"--initial_weights={folder}/exported"]
+    assert train.main([*flags, "--batch_size=3", "--unroll_steps=4", "--max_steps=1"]) == 0
+    assert capfd.readouterr().err == errors
+    assert json.loads((run / "training.json").read_text())["settings"]["tokenizer"] == tokenizer
+
+
 def test_training_says_what_the_vocabulary_knows(folder, capfd):
     words = [b" ".join(tiny.sentence(k)) for k in range(tiny.NUM_SENTENCES)]
     (folder / "commas.txt").write_bytes(b"\n".join(words[:3] + [each + b"," for each in words[3:]]))
