@@ -84,9 +84,9 @@ def test_an_export_can_be_told(folder, capfd):
     [
         ([], "unicode_punctuation", ""),
         (
-            ["--tokenizer=unicode_script"],
-            "unicode_script",
-            "warning: --tokenizer=unicode_script: --initial_weights has unicode_punctuation\n",
+            ["--tokenizer=unicode_whitespace"],
+            "unicode_whitespace",
+            "warning: --tokenizer=unicode_whitespace: --initial_weights has unicode_punctuation\n",
         ),
     ],
 )
