@@ -1,4 +1,12 @@
-"""The two kinds of mistake that are the user's and not ours; see `command_line.run`."""
+"""The kinds of mistake that are the user's and not ours, and their text; see `command_line.run`."""
+
+import re
+from collections.abc import Iterable
+
+_LONGEST_NAME = 100
+_LONGEST_LIST = 500
+_TENSOR = re.compile(r"shape ?\[([0-9, ]*)\] and type (\w+)")
+_BYTES_OF_TYPES = {"double": 8, "int64": 8, "half": 2, "bfloat16": 2, "bool": 1, "uint8": 1}
 
 
 class InputError(ValueError):
@@ -23,6 +31,58 @@ class UsageError(InputError):
     """A command or function was called wrongly; as `InputError`, but commands exit with 2."""
 
 
+class OutOfMemoryError(InputError, MemoryError):
+    """More memory was asked for than there is. The message is one line that says for what."""
+
+
 def printable(name: str) -> str:
-    """A name from a user's file as an error of one line shows it: quoted where it has to be."""
-    return name if name.isprintable() else repr(name)
+    """A name from a user's file as an error of one line shows it: quoted and cut where need be."""
+    return shortened(name if name.isprintable() else repr(name), _LONGEST_NAME)
+
+
+def shortened(text: str, most_characters: int = _LONGEST_LIST) -> str:
+    """The text itself, or its beginning and "..."."""
+    return text if len(text) <= most_characters else f"{text[: most_characters - 3]}..."
+
+
+def listed(
+    items: Iterable[str],
+    separator: str = "; ",
+    more: str = "more",
+    most_characters: int = _LONGEST_LIST,
+) -> str:
+    """The first items as an error of one line shows them, and the number of those not shown.
+
+    Args:
+      items: what to list, in order.
+      separator: put between two.
+      more: what the others are called, after their number.
+      most_characters: of all items that are shown. The first one is always shown, cut if need be.
+    """
+    items = [shortened(item, most_characters) for item in items]
+    shown, length = 0, 0
+    for item in items:
+        length += len(item) + len(separator)
+        if shown and length > most_characters + len(separator):
+            break
+        shown += 1
+    rest = [f"and {len(items) - shown:,} {more}"] if shown < len(items) else []
+    return separator.join([*items[:shown], *rest])
+
+
+def gigabytes(num_bytes: int) -> str:
+    """A size in words: "0.4 GB"; four digits at most, so that a nonsensical size is short too."""
+    size = num_bytes / 1e9
+    return f"{size:,.1f} GB" if size < 1e4 else f"{size:.1e} GB"
+
+
+def out_of_memory(error: Exception) -> str:
+    """What TensorFlow, NumPy or Python could not allocate, in one line without their own words."""
+    message = " ".join(str(getattr(error, "message", None) or error).split())
+    if match := _TENSOR.search(message):
+        num_bytes = _BYTES_OF_TYPES.get(match[2], 4)
+        for size in filter(None, map(str.strip, match[1].split(","))):
+            num_bytes *= int(size)
+        shape = match[1].replace(" ", "").replace(",", ", ")
+        message = f"no room for an array of shape [{shape}], {gigabytes(num_bytes)}"
+    return f"out of memory: {shortened(message)}" if message else "out of memory"

@@ -11,12 +11,17 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.errors import InputError
+from elmo_tf.errors import InputError, shortened
 
 Check = Callable[[Any, str], Any]
 
 _SHOWN_CHARACTERS = 80
 _REQUIRED = object()
+_LEAST_FLOAT32, _GREATEST_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+# Limits of single dimensions. The greatest published: 4,096 LSTM units, 1,024 filters of a width.
+WIDEST = 1 << 16
+# Of what the graph holds once each: LSTM layers (2 published), highways (2), filter widths (7).
+MOST_LAYERS = 100
 
 
 def refusal(name: str, allowed: str, value: Any) -> InputError:
@@ -30,11 +35,18 @@ def shown(value: Any) -> str:
         text = " ".join(repr(value).splitlines())  # arrays show their rows in lines
     except ValueError:  # an integer of more digits than Python prints
         text = "an integer of thousands of digits"
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+    return shortened(text, _SHOWN_CHARACTERS)
 
 
-def integer(minimum: int, maximum: int | None = None) -> Check:
-    """An integer within the bounds. `True` is not an integer here, though Python says it is."""
+def integer(minimum: int, maximum: int | None = None, limit: int | None = None) -> Check:
+    """An integer within the bounds. `True` is not an integer here, though Python says it is.
+
+    Args:
+      minimum: the least value.
+      maximum: the greatest value, which errors always name.
+      limit: a bound far above all that makes sense, so that nonsense is refused before anything is
+        built from it; named only where it is passed.
+    """
     allowed = f"an integer >= {minimum}"
     if maximum is not None:
         allowed = f"an integer from {minimum} to {maximum}"
@@ -43,6 +55,8 @@ def integer(minimum: int, maximum: int | None = None) -> Check:
         is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         if not is_integer or value < minimum or (maximum is not None and value > maximum):
             raise refusal(name, allowed, value)
+        if limit is not None and value > limit:
+            raise refusal(name, f"an integer <= {limit}", value)
         return int(value)
 
     return check
@@ -52,6 +66,8 @@ def positive_number(value: Any, name: str) -> float:
     """A finite number above 0."""
     if not _is_finite(value) or value <= 0:
         raise refusal(name, "a finite number > 0", value)
+    if not _LEAST_FLOAT32 <= value <= _GREATEST_FLOAT32:  # it would become 0 or infinite there
+        raise refusal(name, "a number > 0 that float32 holds, from 1.2e-38 to 3.4e+38", value)
     return float(value)
 
 
@@ -122,12 +138,15 @@ def filters(value: Any, name: str) -> tuple[tuple[int, int], ...]:
     """Pairs (width, number of filters), at least one, as tuples."""
     if not _is_list(value) or not value:
         raise refusal(name, "a list of pairs [width, number], not empty", value)
+    if len(value) > MOST_LAYERS:
+        raise refusal(name, f"a list of at most {MOST_LAYERS} pairs", value)
     pairs = []
     for index, pair in enumerate(value):
         place = f"{name}[{index}]"
         if not _is_list(pair) or len(pair) != 2:
             raise refusal(place, "a pair [width, number of filters]", pair)
-        width, count = (integer(minimum=1)(part, f"{place}[{i}]") for i, part in enumerate(pair))
+        check = integer(minimum=1, limit=WIDEST)
+        width, count = (check(part, f"{place}[{i}]") for i, part in enumerate(pair))
         pairs.append((width, count))
     return tuple(pairs)
 

@@ -6,6 +6,7 @@ has to ask which kind it has:
   needs_vocabulary       whether the model reads words by a vocabulary of its own
   share_softmax          whether the input's table is the kernel of the softmax too
   check_width            refuses a projection that the kind can't have
+  num_parameters         how many values its weights have
   with_vocabulary_size   the same with the size of its vocabulary, where it has one
   fits                   whether another one is the same, up to what is still open
   numbers_per_token      the most intermediate numbers that reading a token takes
@@ -23,6 +24,8 @@ from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 
 DEFAULT_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+_LONGEST_TOKEN = 10_000  # bytes; each token of a batch is padded to it
+_MOST_WORDS = 2**31 - 2  # word ids are int32 from 1 on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,13 +43,19 @@ class CharCnnConfig:
     needs_vocabulary: ClassVar[bool] = False
     share_softmax: ClassVar[bool] = False
 
-    embedding_dim: int = checks.field(16, checks.integer(minimum=1), "embedding.dim")
+    embedding_dim: int = checks.field(
+        16, checks.integer(minimum=1, limit=checks.WIDEST), "embedding.dim"
+    )
     filters: tuple[tuple[int, int], ...] = checks.field(DEFAULT_FILTERS, checks.filters, "filters")
     num_highway_layers: int = checks.field(
-        2, checks.integer(minimum=0), "n_highway", absent=0, null_is_absent=True
+        2,
+        checks.integer(minimum=0, limit=checks.MOST_LAYERS),
+        "n_highway",
+        absent=0,
+        null_is_absent=True,
     )
     max_characters_per_token: int = checks.field(
-        50, checks.integer(minimum=3), "max_characters_per_token"
+        50, checks.integer(minimum=3, limit=_LONGEST_TOKEN), "max_characters_per_token"
     )
     activation: str = checks.field("relu", checks.one_of("relu", "tanh"), "activation")
 
@@ -85,6 +94,16 @@ class CharCnnConfig:
                 "(lstm.projection_dim; the published format only projects down), got "
                 f"{self.num_filters}"
             )
+
+    def num_parameters(self, projection_dim: int) -> int:
+        """Values of all weights, for a projection to `projection_dim`."""
+        width = self.num_filters
+        convolutions = sum(
+            (positions * self.embedding_dim + 1) * count for positions, count in self.filters
+        )
+        highways = self.num_highway_layers * 2 * width * (width + 1)
+        projection = (width + 1) * projection_dim if width != projection_dim else 0
+        return 261 * self.embedding_dim + convolutions + highways + projection
 
     def with_vocabulary_size(self, size: int) -> Self:
         """Itself: characters are read without a vocabulary."""
@@ -126,7 +145,10 @@ class WordInputConfig:
     numbers_per_token: ClassVar[int] = 0  # a row is copied, and nothing computed
 
     vocabulary_size: int | None = checks.field(
-        None, checks.optional(checks.integer(minimum=1)), "n_tokens_vocab", absent=None
+        None,
+        checks.optional(checks.integer(minimum=1, limit=_MOST_WORDS)),
+        "n_tokens_vocab",
+        absent=None,
     )
     share_softmax: bool = checks.field(
         False, checks.boolean, "share_embedding_softmax", absent=False, null_is_absent=True
@@ -137,6 +159,10 @@ class WordInputConfig:
 
     def check_width(self, projection_dim: int) -> None:
         """Accepts every width: the table's rows are made as wide as the projection."""
+
+    def num_parameters(self, projection_dim: int) -> int:
+        """Values of the table, for words as wide as `projection_dim`; 0 while the size is open."""
+        return (self.vocabulary_size or 0) * projection_dim
 
     def with_vocabulary_size(self, size: int) -> Self:
         """The same with the size of its vocabulary.

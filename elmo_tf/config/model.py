@@ -22,6 +22,8 @@ from elmo_tf.config.inputs import CharCnnConfig, InputConfig, read_input
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 
+LARGEST_OPTIONS = 1 << 20  # bytes of an options.json; published ones have 600
+
 
 @dataclasses.dataclass(frozen=True)
 class LstmConfig:
@@ -37,9 +39,13 @@ class LstmConfig:
       projection_clip: the same for the projected output.
     """
 
-    dim: int = checks.field(4096, checks.integer(minimum=1), "dim")
-    projection_dim: int = checks.field(512, checks.integer(minimum=1), "projection_dim")
-    num_layers: int = checks.field(2, checks.integer(minimum=1), "n_layers", absent=1)
+    dim: int = checks.field(4096, checks.integer(minimum=1, limit=checks.WIDEST), "dim")
+    projection_dim: int = checks.field(
+        512, checks.integer(minimum=1, limit=checks.WIDEST), "projection_dim"
+    )
+    num_layers: int = checks.field(
+        2, checks.integer(minimum=1, limit=checks.MOST_LAYERS), "n_layers", absent=1
+    )
     use_skip_connections: bool = checks.field(
         True, checks.boolean, "use_skip_connections", absent=False, null_is_absent=True
     )
@@ -63,6 +69,13 @@ class LstmConfig:
         """Whether a layer's output is projected down from its cell."""
         return self.dim != self.projection_dim
 
+    @property
+    def num_parameters(self) -> int:
+        """Values of all weights, of both directions."""
+        kernels = 2 * self.projection_dim * 4 * self.dim + 4 * self.dim
+        projection = self.dim * self.projection_dim if self.has_projection else 0
+        return 2 * self.num_layers * (kernels + projection)
+
 
 @dataclasses.dataclass(frozen=True)
 class ElmoConfig:
@@ -83,6 +96,11 @@ class ElmoConfig:
                 raise checks.refusal(name, kinds, getattr(self, name))
         self.input.check_width(self.lstm.projection_dim)
 
+    @property
+    def num_parameters(self) -> int:
+        """Values of all weights of the biLM, without softmax and scalar mix."""
+        return self.input.num_parameters(self.lstm.projection_dim) + self.lstm.num_parameters
+
     @classmethod
     def from_size(cls, name: str) -> "ElmoConfig":
         """The configuration of a size by its published name; see `SIZES`."""
@@ -95,7 +113,7 @@ class ElmoConfig:
         Raises:
           InputError: the file can't be read or parsed, or as `from_options`.
         """
-        return cls.from_options(files.read_json(path), str(path))
+        return cls.from_options(files.read_json(path, most_bytes=LARGEST_OPTIONS), str(path))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], source: str = "options.json") -> Self:

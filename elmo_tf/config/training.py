@@ -39,6 +39,14 @@ _MOST_TOKENS = 2**31 - 1  # of a step, in each direction: tensors are indexed by
 
 # Keys of `training.json` that earlier releases wrote, with their names of today.
 _FORMER_NAMES = {"restart_share": "state_reset_rate"}
+# Published runs have 128 * 20 on each of three GPUs; this is 2,000 times as much, and the logits of
+# 8,192 samples would take 550 GB.
+MOST_TOKENS_PER_STEP = 1 << 24
+
+
+def _count(minimum: int) -> checks.Check:
+    """Steps, words, sentences or files: the graph counts in int32."""
+    return checks.integer(minimum, limit=2**31 - 1)
 
 
 def _learning_rate(value: Any, name: str) -> float | None:
@@ -88,41 +96,45 @@ class TrainingConfig:
         a power cut.
     """
 
-    batch_size: int = checks.field(128, checks.integer(minimum=1))
-    unroll_steps: int = checks.field(20, checks.integer(minimum=1))
-    num_epochs: int = checks.field(10, checks.integer(minimum=1))
-    max_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
-    accumulation_steps: int = checks.field(1, checks.integer(minimum=1))
+    batch_size: int = checks.field(128, checks.integer(minimum=1, limit=MOST_TOKENS_PER_STEP))
+    unroll_steps: int = checks.field(20, checks.integer(minimum=1, limit=MOST_TOKENS_PER_STEP))
+    num_epochs: int = checks.field(10, _count(minimum=1))
+    max_steps: int | None = checks.field(None, checks.optional(_count(minimum=1)))
+    accumulation_steps: int = checks.field(1, checks.integer(minimum=1, limit=MOST_TOKENS_PER_STEP))
     optimizer: str = checks.field("adagrad", checks.one_of(*OPTIMIZERS))
     learning_rate: float | None = checks.field(None, _learning_rate)
     learning_rate_schedule: str = checks.field("constant", checks.one_of(*SCHEDULES))
-    warmup_steps: int = checks.field(0, checks.integer(minimum=0))
-    decay_steps: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
+    warmup_steps: int = checks.field(0, _count(minimum=0))
+    decay_steps: int | None = checks.field(
+        None, checks.optional(checks.integer(minimum=1, limit=2**63 - 1))
+    )
     initial_accumulator: float = checks.field(1.0, checks.positive_number)
     mixed_precision: str = checks.field("none", checks.one_of(*PRECISIONS))
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
     dropout: float = checks.field(0.1, checks.share)
     state_reset_rate: float = checks.field(0.0, checks.share)
-    num_negative_samples: int = checks.field(8192, checks.integer(minimum=0))
+    num_negative_samples: int = checks.field(8192, _count(minimum=0))
     seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
-    shuffle_buffer: int = checks.field(0, checks.integer(minimum=0))
+    shuffle_buffer: int = checks.field(0, _count(minimum=0))
     tokenizer: str = checks.field("whitespace", checks.text)
     normalize: str = checks.field("none", checks.one_of("none", "nfc", "nfkc"))
-    steps_per_report: int = checks.field(100, checks.integer(minimum=1))
-    steps_per_checkpoint: int = checks.field(1000, checks.integer(minimum=1))
+    steps_per_report: int = checks.field(100, _count(minimum=1))
+    steps_per_checkpoint: int = checks.field(1000, _count(minimum=1))
     minutes_per_checkpoint: float | None = checks.field(
         None, checks.optional(checks.positive_number)
     )
-    steps_per_evaluation: int | None = checks.field(
-        None, checks.optional(checks.integer(minimum=1))
-    )
-    patience: int | None = checks.field(None, checks.optional(checks.integer(minimum=1)))
-    num_checkpoints_kept: int = checks.field(2, checks.integer(minimum=2))
+    steps_per_evaluation: int | None = checks.field(None, checks.optional(_count(minimum=1)))
+    patience: int | None = checks.field(None, checks.optional(_count(minimum=1)))
+    num_checkpoints_kept: int = checks.field(2, _count(minimum=2))
 
     def __post_init__(self) -> None:
         checks.check_fields(self, "")
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", OPTIMIZERS[self.optimizer])
+        tokens = self.num_streams * self.unroll_steps
+        if tokens > MOST_TOKENS_PER_STEP:
+            name = "batch_size * accumulation_steps * unroll_steps (tokens of a step)"
+            raise checks.refusal(name, f"an integer <= {MOST_TOKENS_PER_STEP}", tokens)
         if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
             raise InputError(
                 f"decay_steps must be an integer > {self.warmup_steps} (warmup_steps), got "

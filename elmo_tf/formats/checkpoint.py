@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from elmo_tf.errors import InputError
+from elmo_tf.errors import InputError, listed, shortened
 from elmo_tf.storage import files
 from elmo_tf.storage.stored_array import StoredArray
 
@@ -97,7 +97,9 @@ class CheckpointReader:
 
     def _damaged(self, error: Exception) -> DamagedCheckpointError:
         reason = " ".join(str(getattr(error, "message", error)).split())
-        return DamagedCheckpointError(f"{self.prefix}: damaged or truncated checkpoint: {reason}")
+        return DamagedCheckpointError(
+            f"{self.prefix}: damaged or truncated checkpoint: {shortened(reason)}"
+        )
 
 
 def checkpoints_in(directory: str | os.PathLike) -> list[str]:
@@ -138,7 +140,7 @@ def from_newest(
             _logger.warning("%s; going back to %s", message, os.path.basename(prefix))
         return result
     if damaged:
-        raise InputError(f"no checkpoint can be read: {'; '.join(damaged)}")
+        raise InputError(f"no checkpoint can be read: {listed(damaged)}")
     return None
 
 

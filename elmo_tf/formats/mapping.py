@@ -5,20 +5,18 @@ functions lead there and back. The functions only move numbers, they never compu
 what goes there and back is equal bit for bit.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_tf.errors import InputError, printable
+from elmo_tf.errors import InputError, listed, printable
 from elmo_tf.storage.stored_array import StoredArray
 
 Arrays = dict[str, np.ndarray]
 StoredArrays = Mapping[str, StoredArray]
 Shapes = Mapping[str, tuple[int, ...] | None]  # None: HDF5 also knows arrays without any shape
-
-# Differences shown in one error. A model of a thousand layers has thousands of arrays.
-_MOST_SHOWN = 20
 
 
 class Part(NamedTuple):
@@ -104,7 +102,7 @@ def to_theirs(entries: Iterable[Entry], get: Callable[[str], Any]) -> Arrays:
             problems.append(f"{together} gives {entry.name} {shapes}")
         theirs[entry.name] = array
     if problems:
-        raise InputError(f"variables do not fit the configuration: {_join(problems)}")
+        raise InputError(f"variables do not fit the configuration: {listed(problems)}")
     return theirs
 
 
@@ -139,8 +137,8 @@ def require_fit(
       to: what the arrays have to fit, in the error.
 
     Raises:
-      InputError: one line that lists every missing, unexpected and wrongly shaped array, or the
-        first ones of very many.
+      InputError: one line that lists missing, unexpected and wrongly shaped arrays: of each kind as
+        many as a few hundred characters hold, and the number of the others.
     """
     problems = list(problems)
     for name, shape in expected.items():
@@ -151,13 +149,9 @@ def require_fit(
     for name in shapes.keys() - expected.keys():
         problems.append(f"unexpected: {printable(name)} {_show(shapes[name])}")
     if problems:
-        raise InputError(f"{source}: does not fit {to}: {_join(sorted(problems))}")
-
-
-def _join(problems: Sequence[str]) -> str:
-    shown = "; ".join(problems[:_MOST_SHOWN])
-    more = len(problems) - _MOST_SHOWN
-    return f"{shown}; and {more:,} more" if more > 0 else shown
+        kinds = itertools.groupby(sorted(problems), key=lambda problem: problem.split(":")[0])
+        shown = "; ".join(listed(group, more=f"more {kind}") for kind, group in kinds)
+        raise InputError(f"{source}: does not fit {to}: {shown}")
 
 
 def _show(shape: Iterable[int] | None) -> str:

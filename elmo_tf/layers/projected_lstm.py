@@ -90,7 +90,7 @@ class ProjectedLstm(keras.layers.Layer):
                 f"got {projection_dim}"
             )
         for name, clip in (("cell_clip", cell_clip), ("projection_clip", projection_clip)):
-            if clip is not None and clip <= 0:
+            if clip is not None and not clip > 0:  # NaN too
                 raise ValueError(f"ProjectedLstm: {name} must be above 0 or None, got {clip}")
         self.units = units
         self.projection_dim = units if projection_dim is None else projection_dim

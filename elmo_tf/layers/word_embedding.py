@@ -31,7 +31,8 @@ class WordEmbedding(keras.layers.Layer):
       without_initialization: whether weights start as zeros; for weights read from a file.
 
     Call arguments:
-      word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding.
+      word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding. Others are
+        an error on CPUs; GPUs and XLA don't check.
       static_shapes: accepted as `CharCnn` accepts it; here no shape ever depends on values.
 
     Returns:
@@ -77,7 +78,8 @@ class WordEmbedding(keras.layers.Layer):
         )
 
     def call(self, word_ids: tf.Tensor, static_shapes: bool = False) -> tf.Tensor:
-        rows = tf.maximum(tf.convert_to_tensor(word_ids) - 1, 0)
+        word_ids = tf.convert_to_tensor(word_ids)
+        rows = tf.where(word_ids == 0, 0, word_ids - 1)  # others below 0 stay so, and are refused
         # `value`, as gathering from a copy of the table would have a gradient of its size.
         return tf.cast(gather_rows(self.embedding, rows), self.compute_dtype)
 

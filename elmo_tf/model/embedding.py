@@ -179,6 +179,8 @@ class ElmoEmbedding(keras.layers.Layer):
         self._check_inputs(inputs)
         if inputs.dtype == tf.string and inputs.shape.rank == 2:
             inputs = arguments.refuse_white_space(inputs, None, "inputs")
+        if inputs.dtype.is_integer:
+            self.encoder.token_input.check_ids(inputs, None, "ElmoEmbedding: ids")
         fine_tunes = self.trained_parts == "all"
         layers, mask = self._traced.run(
             self._layers_and_mask,

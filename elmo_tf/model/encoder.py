@@ -17,7 +17,7 @@ from elmo_tf.formats.reader import LocatedModel
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
-from elmo_tf.model import row_blocks, variables
+from elmo_tf.model import memory, row_blocks, variables
 from elmo_tf.model.inputs import arguments, boundaries
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
@@ -141,7 +141,8 @@ class ElmoEncoder(keras.layers.Layer):
         # Keras would refuse lists of strings, and cast integers to the layer's own type.
         self._allow_non_tensor_positional_args = True
         self._convert_input_args = False
-        self.build()
+        with memory.for_parameters(self.config.num_parameters):
+            self.build()
 
     def build(self, inputs_shape: Any = None) -> None:
         # All shapes follow from the configuration, so weights exist, and load, before any call.
@@ -320,6 +321,7 @@ class ElmoEncoder(keras.layers.Layer):
             sequence_len = boundaries.lengths_of_ids(token_ids)
         lengths = arguments.lengths_argument(sequence_len, token_ids)
         initial_state = arguments.state_argument(initial_state, token_ids)
+        self.token_input.check_ids(token_ids, lengths, "ElmoEncoder: ids")
         return self._run(
             self._ids, token_ids, lengths, initial_state, return_state, static_shapes=static_shapes
         )

@@ -11,6 +11,7 @@ from elmo_tf.layers.dropout import RowsSeed, seeded_dropout
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.seeds import derive_seed
 from elmo_tf.layers.shared_softmax import SharedSoftmax
+from elmo_tf.model import memory
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -101,7 +102,9 @@ class ElmoLanguageModel(keras.layers.Layer):
                 without_initialization=without_initialization,
                 name="softmax",
             )
-        self.softmax.build((None, config.lstm.projection_dim))
+        table = 0 if config.input.share_softmax else vocabulary_size * config.lstm.projection_dim
+        with memory.for_parameters(config.num_parameters + table + vocabulary_size):
+            self.softmax.build((None, config.lstm.projection_dim))
         self.built = True
 
     @property

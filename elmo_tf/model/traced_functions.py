@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from elmo_tf.model import memory
+
 # Types whose second dimension is a length too: tokens and character ids, and not a state.
 _TYPES_WITH_LENGTH = (tf.string, tf.int32)
 
@@ -42,7 +44,9 @@ class TracedFunctions:
         key = (function, forms, absent, tuple(options.items()))
         if key not in self._functions:
             self._functions[key] = _traced(function, arguments, tensors, options)
-        return self._functions[key](*tensors)
+        shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors[:2])
+        with memory.named(f"inputs of shape {shapes}, together too many"):
+            return self._functions[key](*tensors)
 
     @property
     def counts(self) -> list[int]:

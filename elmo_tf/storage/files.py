@@ -16,6 +16,9 @@ from elmo_tf.storage import scratch
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
+# Ours are small; a run's `training.json` grows by some 60 bytes for each file of its text.
+_MOST_BYTES = 1 << 26
+
 
 @contextlib.contextmanager
 def write_atomically(path: str | os.PathLike) -> Iterator[str]:
@@ -98,19 +101,25 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
         shutil.copyfileobj(file, copied)
 
 
-def read_json(path: str | os.PathLike) -> dict[str, Any]:
+def read_json(path: str | os.PathLike, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
     """Reads a JSON object from a UTF-8 file, with or without a byte order mark.
 
+    Args:
+      path: the file.
+      most_bytes: a larger file is refused, and is not read.
+
     Raises:
-      InputError: the file is missing or unreadable, is not UTF-8, is not JSON (the message gives
-        line and column), or holds something other than an object.
+      InputError: the file is missing, unreadable or too large, is not UTF-8, is not JSON (the
+        message gives line and column), or holds something other than an object.
     """
     try:
         with open(os.path.expanduser(path), "rb") as file:
-            content = file.read()
+            content = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from error
+    if len(content) > most_bytes:
+        raise InputError(f"{path}: is too large for what it should hold, over {most_bytes:,} bytes")
     return parse_json(content, str(path))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import h5py
 import numpy as np
 
-from elmo_tf.errors import InputError, printable
+from elmo_tf.errors import InputError, printable, shortened
 from elmo_tf.storage import files
 from elmo_tf.storage.stored_array import StoredArray
 from elmo_tf.storage.unfailing_file import UnfailingFile
@@ -73,7 +73,9 @@ def _damage_named(source: str) -> Iterator[None]:
     # h5py has no exception of its own: which of these comes depends on what is broken where.
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{source}: damaged or truncated HDF5 file: {reason}") from error
+        raise InputError(
+            f"{source}: damaged or truncated HDF5 file: {shortened(reason)}"
+        ) from error
 
 
 def _require_hdf5(path: str, source: str) -> None:

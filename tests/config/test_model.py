@@ -265,6 +265,42 @@ def test_options_are_not_changed_by_reading():
             "char_cnn.filters must hold at least 19 filters in all (lstm.projection_dim; the "
             "published format only projects down), got 18",
         ),
+        ("lstm.n_layers", 10**7, "lstm.n_layers must be an integer <= 100, got 10000000"),
+        ("lstm.dim", 10**9, "lstm.dim must be an integer <= 65536, got 1000000000"),
+        (
+            "lstm.projection_dim",
+            10**9,
+            "lstm.projection_dim must be an integer <= 65536, got 1000000000",
+        ),
+        (
+            "lstm.cell_clip",
+            1e-300,
+            "lstm.cell_clip must be a number > 0 that float32 holds, from 1.2e-38 to 3.4e+38, got "
+            "1e-300 (null for none)",
+        ),
+        ("char_cnn.n_highway", 10**7, "char_cnn.n_highway must be an integer <= 100, got 10000000"),
+        (
+            "char_cnn.embedding.dim",
+            10**9,
+            "char_cnn.embedding.dim must be an integer <= 65536, got 1000000000",
+        ),
+        (
+            "char_cnn.max_characters_per_token",
+            10**9,
+            "char_cnn.max_characters_per_token must be an integer <= 10000, got 1000000000",
+        ),
+        (
+            "char_cnn.filters",
+            [[1, 10**9]],
+            "char_cnn.filters[0][1] must be an integer <= 65536, got 1000000000",
+        ),
+        (
+            "char_cnn.filters",
+            [[1, 2]] * 101,
+            "char_cnn.filters must be a list of at most 100 pairs, got "
+            + str([[1, 2]] * 9)[:-1]
+            + ", [1, ...",
+        ),
         ("lstm.n_layers", 0, "lstm.n_layers must be an integer >= 1, got 0"),
         ("lstm.n_layers", None, "lstm.n_layers must be an integer >= 1, got None"),
         (
@@ -424,6 +460,27 @@ def test_syntax_error_has_file_and_line(tmp_path):
 def test_configurations_made_in_python_are_checked_too(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_a_vocabulary_has_a_limit():
+    with pytest.raises(InputError, match="n_tokens_vocab must be an integer <= 2147483646, got 1"):
+        ElmoConfig.from_options({"lstm": OPTIONS["lstm"], "n_tokens_vocab": 10**10})
+
+
+def test_an_integer_too_long_to_write_is_named_all_the_same():
+    expected = "lstm.dim must be an integer <= 65536, got an integer of thousands of digits"
+    with pytest.raises(InputError, match=expected):
+        LstmConfig(dim=10**5000)
+
+
+def test_a_large_file_is_no_options(tmp_path):
+    path = tmp_path / "options.json"
+    path.write_bytes(json.dumps(OPTIONS).encode().ljust(2**20 + 1))
+    expected = "options.json: is too large for what it should hold, over 1,048,576 bytes"
+    with pytest.raises(InputError, match=expected):
+        ElmoConfig.from_file(path)
+    path.write_bytes(json.dumps(OPTIONS).encode().ljust(2**20))
+    assert ElmoConfig.from_file(path) == CONFIG
 
 
 def test_values_take_one_form():

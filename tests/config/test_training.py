@@ -69,6 +69,18 @@ def test_keys_of_earlier_releases_are_read():
         ({"shuffle_buffer": None}, "shuffle_buffer must be an integer >= 0, got None"),
         ({"tokenizer": ""}, "tokenizer must be a string that is not empty, got ''"),
         ({"normalize": "nfd"}, "normalize must be one of 'none', 'nfc', 'nfkc', got 'nfd'"),
+        ({"batch_size": 10**13}, "batch_size must be an integer <= 16777216, got 10000000000000"),
+        ({"unroll_steps": 10**30}, "unroll_steps must be an integer <= 16777216, got 1000000"),
+        (
+            {"batch_size": 4096, "accumulation_steps": 8, "unroll_steps": 1000},
+            r"batch_size \* accumulation_steps \* unroll_steps \(tokens of a step\) must be an "
+            "integer <= 16777216, got 32768000",
+        ),
+        ({"max_steps": 2**31}, r"max_steps must be an integer <= 2147483647, got 2147483648 \(nul"),
+        ({"num_epochs": 10**30}, "num_epochs must be an integer <= 2147483647, got 10000"),
+        ({"shuffle_buffer": 10**12}, "shuffle_buffer must be an integer <= 2147483647, got 1000"),
+        ({"clip_norm": 1e300}, r"clip_norm must be a number > 0 that float32 holds, .* 1e\+300"),
+        ({"initial_accumulator": 1e-300}, "initial_accumulator must be .* holds, .* got 1e-300"),
         ([], r"the training options must be an object {...}, got \[\]"),
     ],
 )

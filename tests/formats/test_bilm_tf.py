@@ -278,6 +278,23 @@ def test_older_names_beside_newer_ones(tmp_path):
     )
 
 
+def test_many_differences_are_counted_by_kind(tmp_path):
+    deep = dataclasses.replace(CONFIG, lstm=dataclasses.replace(CONFIG.lstm, num_layers=100))
+    arrays = random_arrays(CONFIG)
+    arrays["x" * 9_000] = np.float32(1)
+    arrays |= {f"odd{number}": np.float32(1) for number in range(1000)}
+    write_raw(tmp_path / "w.hdf5", arrays)
+    with pytest.raises(InputError) as caught:
+        bilm_tf.read_weights(tmp_path / "w.hdf5", deep)
+    missing = 2 * 3 * (100 - CONFIG.lstm.num_layers)
+    message = str(caught.value).removeprefix(str(tmp_path))
+    assert len(message) < 1200 and "xxxx" not in message
+    assert "missing: RNN_0/RNN/MultiRNNCell/Cell10/LSTMCell/B [" in message
+    listed = message.count("missing: ")
+    assert f"; and {missing - listed} more missing; unexpected: odd0 []; " in message
+    assert message.endswith(f"; and {1001 - message.count('unexpected: ')} more unexpected")
+
+
 def test_one_error_lists_all_that_is_wrong(tmp_path):
     arrays = random_arrays(CONFIG)
     del arrays["CNN_proj/b_proj"], arrays["char_embed"]
@@ -422,7 +439,8 @@ def test_layers_that_are_not_built_cannot_be_collected():
         bilm_tf.collect_arrays(encoder)
     problems = str(caught.value).split(": ", 1)[1].split("; ")
     assert problems[0] == "there is no char_cnn.embedding"
-    assert problems[-1] == f"and {len(bilm_tf.expected_shapes(CONFIG)) - 20} more"
+    shown = len(problems) - 1
+    assert problems[-1] == f"and {len(bilm_tf.expected_shapes(CONFIG)) - shown} more"
 
 
 def test_softmax_is_collected_with_its_layer():
@@ -441,5 +459,6 @@ def test_a_long_difference_is_cut():
     with pytest.raises(InputError) as error:
         bilm_tf.from_published(CONFIG, arrays)
     message = str(error.value)
-    assert "unexpected: more_0019 [2]; and 980 more" in message
+    shown = message.count("more_")
+    assert f"unexpected: more_{shown - 1:04} [2]; and {1000 - shown} more unexpected" in message
     assert len(message) < 600

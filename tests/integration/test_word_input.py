@@ -94,6 +94,9 @@ def test_layers_are_those_of_numpy_from_the_published_files(made):
     assert_layers(outputs, made.published)
     # By text and by ids it is the same, bit for bit.
     by_ids = encoder(encoder.token_ids.batch(SENTENCES), sequence_len=LENGTHS)
+    for wrong in (-1, 27):
+        with pytest.raises(InputError, match=rf"ids\[0, 1\] must be from 0 to 26 .*got {wrong}"):
+            encoder([[3, wrong]])
     by_text = encoder([" ".join(sentence) for sentence in SENTENCES[:2]])
     for name, values in outputs.items():
         np.testing.assert_array_equal(by_ids[name], values, err_msg=name)
@@ -128,6 +131,9 @@ def test_the_export_needs_only_tensorflow(made):
     for name in outputs:  # it is dense: products of other widths, which round otherwise
         np.testing.assert_allclose(by_ids[name], outputs[name], atol=1e-6, err_msg=name)
         np.testing.assert_array_equal(loaded.word_ids(ids)[name], by_ids[name])
+    for wrong in (-1, 27):  # there are 26 words
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"is not in \[0, 26\)"):
+            loaded.signatures["word_ids"](word_ids=tf.constant([[3, wrong]]))
     texts = [" ".join(sentence) for sentence in SENTENCES[:2]]
     np.testing.assert_allclose(loaded(texts)["elmo"], outputs["elmo"][:2], atol=1e-6)
     assert sorted(loaded.signatures) == sorted(

@@ -235,6 +235,7 @@ def test_symbolic_shapes():
         ({"units": 0}, "units must be at least 1, got 0"),
         ({"units": 4, "projection_dim": 5}, r"projection_dim must be from 1 to units \(4\), got 5"),
         ({"units": 4, "cell_clip": 0.0}, "cell_clip must be above 0 or None, got 0.0"),
+        ({"units": 4, "cell_clip": float("nan")}, "cell_clip must be above 0 or None, got nan"),
         ({"units": 4, "projection_clip": -1.0}, "projection_clip must be above 0 or None"),
     ],
 )

@@ -67,6 +67,14 @@ def test_half_precision_casts_vectors_and_not_the_table():
     np.testing.assert_array_equal(tf.cast(found, tf.float32), tf.cast(expected, tf.float32))
 
 
+@pytest.mark.parametrize("wrong", [-1, -2, SIZE + 1])
+def test_ids_of_no_word_are_refused_in_the_graph(wrong):
+    look_up = tf.function(make().call, autograph=False)
+    np.testing.assert_array_equal(look_up(tf.constant([0, 1]))[0], look_up(tf.constant([1, 1]))[0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"is not in \[0, {SIZE}\)"):
+        look_up(tf.constant([SIZE, wrong]))
+
+
 def test_output_shape_and_wrong_size():
     assert make().compute_output_shape((2, None)) == (2, None, DIM)
     with pytest.raises(ValueError, match="vocabulary_size must be at least 1, got 0"):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import elmo_tf
+from elmo_tf.errors import InputError
 from elmo_tf.model.encoder import ElmoEncoder
 from tests import models
 
@@ -257,5 +258,22 @@ def test_python_text_that_tensorflow_refuses_is_taken_byte_by_byte(encoder):
 def test_ids_beyond_int32_are_not_some_other_character(encoder):
     ids = elmo_tf.batch_to_ids([["a"]], 11).astype(np.int64)
     ids[0, 0, 1] += 2**32  # wrapped round it would be the same character
-    with pytest.raises(tf.errors.InvalidArgumentError):
+    expected = r"ids\[0, 0, 1\] must be from 0 to 261 \(char_ids, .*\), got 2147483647"
+    with pytest.raises(InputError, match=expected):
         encoder(ids)
+
+
+@pytest.mark.parametrize("wrong", [-1, 262])
+def test_ids_of_no_character_are_refused_and_in_padding_are_not_read(encoder, outputs, wrong):
+    ids = elmo_tf.batch_to_ids(SENTENCES, 11)
+    ids[1, 1:] = wrong
+    by_ids = encoder(ids, sequence_len=lengths_of(SENTENCES))
+    np.testing.assert_allclose(by_ids["elmo"], outputs["elmo"], atol=1e-6)
+    expected = rf"ElmoEncoder: ids\[1, 1, 0\] must be from 0 to 261 \(char_ids, .* got {wrong}"
+    with pytest.raises(InputError, match=expected):
+        encoder(ids, sequence_len=[6, 2, 0, 3])
+    with pytest.raises(InputError, match=expected):  # what is not 0 is no padding
+        encoder(ids)
+    in_graph = tf.function(lambda ids: encoder.encode_ids(ids)["elmo"], autograph=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"= {wrong} is not in \[0, 262\)"):
+        in_graph(ids)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config.inputs import InputConfig
+from elmo_tf.errors import InputError
 from elmo_tf.text.vocabulary import Vocabulary
 
 
@@ -63,6 +64,34 @@ class TokenInput:
     def batch(self, sentences: Sequence[Sequence[str | bytes]]) -> np.ndarray:
         """In Python: tokenized sentences to int32 `[batch, max_tokens, *shape]`, no boundaries."""
         raise NotImplementedError
+
+    def check_ids(self, ids: tf.Tensor, lengths: tf.Tensor | None, name: str) -> None:
+        """Refuses ids that stand for nothing; padding past the lengths may hold anything.
+
+        Within a graph nothing is checked here: there the layer's lookup refuses them.
+
+        Args:
+          ids: int32 `[batch, max_tokens, *shape]`.
+          lengths: int32 `[batch]`; None where padding is what is 0 to the end of a row.
+          name: of the argument, to show in errors.
+
+        Raises:
+          InputError: an id is out of range; it is named by its position.
+        """
+        if not (tf.is_tensor(ids) and hasattr(ids, "numpy")):
+            return
+        values = ids.numpy()
+        is_wrong = (values < 0) | (values > self.num_ids)
+        if not is_wrong.any():
+            return
+        if lengths is not None and np.shape(lengths) == values.shape[:1]:
+            is_token = np.arange(values.shape[1]) < np.asarray(lengths)[:, np.newaxis]
+            is_wrong &= is_token.reshape(*is_token.shape, *[1] * len(self.shape))
+        for position in map(tuple, np.argwhere(is_wrong)):
+            raise InputError(
+                f"{name}{list(map(int, position))} must be from 0 to {self.num_ids} "
+                f"({self.ids_name}, where 0 is padding), got {values[position]}"
+            )
 
     def make_layer(self, projection_dim: int, **options: Any) -> keras.layers.Layer:
         """The layer from ids to vectors: int32 `[..., *shape]` to `[..., projection_dim]`.
