@@ -42,7 +42,7 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "The model: OPTIONS.json,WEIGHTS.hdf5 in published format, a directory or zip that holds both, "
+    "The model: OPTIONS.json,WEIGHTS.hdf5 in bilm-tf format, a directory or zip that holds both, "
     "a training directory, or an exported SavedModel.",
     _FLAGS,
     required=True,

@@ -76,7 +76,7 @@ def _run(options: flags.FlagValues) -> None:
     vocabularies = {} if words is None else {VOCABULARY_FILE: words}
     with directories.write_directory_atomically(path, options.overwrite, _CONTENTS) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
-        arrays = bilm_tf.to_published(config, ours.get, _softmax_size(ours))
+        arrays = bilm_tf.to_bilm_tf(config, ours.get, _softmax_size(ours))
         bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
         for name, words in vocabularies.items():
             words.write(os.path.join(folder, name))

@@ -57,7 +57,7 @@ def write_reference_run(fixture: Path, directory: Path) -> dict:
         arrays = {}
         file["initial"].visititems(
             lambda name, item: (
-                arrays.update({bilm_tf.published_name(name): item[...]})
+                arrays.update({bilm_tf.current_name(name): item[...]})
                 if isinstance(item, h5py.Dataset)
                 else None
             )

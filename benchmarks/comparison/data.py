@@ -69,7 +69,7 @@ def write_windows(
 
 
 def write_model(directory: Path, config: ElmoConfig, vocabulary_size: int | None = None) -> None:
-    """Writes `options.json` and `model.hdf5` in the published format, with random weights."""
+    """Writes `options.json` and `model.hdf5` in bilm-tf format, with random weights."""
     shapes = bilm_tf.expected_shapes(config)
     if vocabulary_size is not None:
         kernel_name, bias_name = bilm_tf.SOFTMAX_NAMES

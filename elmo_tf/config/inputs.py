@@ -91,7 +91,7 @@ class CharCnnConfig:
         if self.num_filters < projection_dim:
             raise InputError(
                 f"char_cnn.filters must hold at least {projection_dim} filters in all "
-                "(lstm.projection_dim; the published format only projects down), got "
+                "(lstm.projection_dim; bilm-tf format only projects down), got "
                 f"{self.num_filters}"
             )
 

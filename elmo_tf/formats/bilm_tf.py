@@ -1,12 +1,12 @@
-"""Weights in the published format of bilm-tf and AllenNLP, in and out.
+"""Weights in the format of bilm-tf and AllenNLP, in and out.
 
 Three forms of the same numbers, and what leads from one to the next:
 
-  an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by published name
-  arrays by published name  <-- from_published, to_published -->  arrays by our path
+  an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by bilm-tf's names
+  arrays by bilm-tf's names  <-- from_bilm_tf, to_bilm_tf -->  arrays by our names
 
-`table` says which published array holds which of ours; the rest is loops over it, in `mapping`.
-`to_published` and `from_published` only move numbers, so they serve as well for what is kept
+`table` says which array of bilm-tf's holds which of ours; the rest is loops over it, in `mapping`.
+`to_bilm_tf` and `from_bilm_tf` only move numbers, so they serve as well for what is kept
 beside each weight, such as an optimizer's sums of squares.
 """
 
@@ -29,7 +29,7 @@ from elmo_tf.storage import hdf5
 from elmo_tf.storage.stored_array import StoredArray
 from elmo_tf.text.characters import NUM_CHARACTERS
 
-# bilm-tf's published files leave the softmax out; its training graph and ours call it so. With it
+# Files that bilm-tf writes leave the softmax out; its training graph and ours call it so. With it
 # a file is enough to go on training from, and a reader that wants only the biLM is not disturbed.
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
 # Words of the largest softmax that a weight file may have.
@@ -55,7 +55,7 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 
 
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
-    """All published arrays of a model; with `vocabulary_size`, those of its softmax as well."""
+    """All arrays of a model; with `vocabulary_size`, those of its softmax as well."""
     dim = config.lstm.projection_dim
     entries = _INPUT_ENTRIES[type(config.input)](config)
     for direction, stack in enumerate(("forward", "backward")):
@@ -129,8 +129,8 @@ def _lstm_name(direction: int | str, layer: int | str) -> str:
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
 
 
-def published_name(name: str) -> str:
-    """The published name for any name that bilm-tf gives or gave an array.
+def current_name(name: str) -> str:
+    """The name of today for any name that bilm-tf gives or gave an array.
 
     Older files of one-layer models lack "MultiRNNCell/Cell0"; the training graph and its
     checkpoints have TensorFlow's own names for LSTM weights, after "lm/" and before ":0".
@@ -146,7 +146,7 @@ def published_name(name: str) -> str:
 
 
 def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every published array of the biLM (without softmax) by its name."""
+    """The shape of every array of the biLM (without softmax) by bilm-tf's name."""
     return mapping.shapes_of(table(config))
 
 
@@ -161,10 +161,10 @@ def largest_file(config: ElmoConfig) -> int:
     return 8 * count + 4 * softmax + (16 << 20)
 
 
-def to_published(
+def to_bilm_tf(
     config: ElmoConfig, get: Callable[[str], Any], vocabulary_size: int | None = None
 ) -> Arrays:
-    """Arrays by published name, made from what `get` returns for each of our paths.
+    """Arrays by bilm-tf's names, made from what `get` returns for each of our paths.
 
     Args:
       config: the model's configuration.
@@ -177,8 +177,8 @@ def to_published(
     return mapping.to_theirs(table(config, vocabulary_size), get)
 
 
-def from_published(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Arrays by our path, made from arrays by published name; the softmax's too, if there.
+def from_bilm_tf(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Arrays by our names, made from arrays by bilm-tf's; the softmax's too, if there.
 
     Raises:
       InputError: the arrays are not those of `config`; the message lists every difference.
@@ -190,18 +190,18 @@ def from_published(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arra
 
 
 def our_arrays(config: ElmoConfig, arrays: mapping.StoredArrays) -> dict[str, StoredArray]:
-    """As `from_published`, for arrays in a file that fit `config`; see `open_weights`."""
+    """As `from_bilm_tf`, for arrays in a file that fit `config`; see `open_weights`."""
     return mapping.from_theirs(_table_for(config, arrays), arrays)
 
 
 def collect_arrays(encoder: Any, softmax: Any = None) -> Arrays:
-    """The arrays by published name of a built encoder and, if given, its softmax layer.
+    """The arrays by bilm-tf's names of a built encoder and, if given, its softmax layer.
 
     Raises:
-      InputError: as `to_published`, for layers that are not built.
+      InputError: as `to_bilm_tf`, for layers that are not built.
     """
     size = None if softmax is None else int(softmax.kernel.shape[0])
-    return to_published(encoder.config, _finder(encoder, softmax), size)
+    return to_bilm_tf(encoder.config, _finder(encoder, softmax), size)
 
 
 def _finder(encoder: Any, softmax: Any) -> Callable[[str], Any]:
@@ -223,7 +223,7 @@ def open_weights(
         datasets: dict[str, StoredArray] = {}
         problems = []
         for name, dataset in found.items():
-            known_name = published_name(name)
+            known_name = current_name(name)
             if known_name in datasets:
                 problems.append(f"twice, under two names: {known_name}")
             elif dataset.dtype.kind != "f":
@@ -239,7 +239,7 @@ def open_weights(
 
 
 def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None = None) -> Arrays:
-    """Reads a published weight file as float32 arrays by published name.
+    """Reads a weight file as float32 arrays by bilm-tf's names.
 
     Names of older files come out in their newer form. Half precision is widened, which is exact;
     double precision is rounded to the nearest float32. The softmax is read if it is there.
@@ -260,7 +260,7 @@ def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None
 def write_weights(
     path: str | os.PathLike, arrays: Mapping[str, np.ndarray], config: ElmoConfig
 ) -> None:
-    """Writes arrays by published name to an HDF5 file, whole or not at all.
+    """Writes arrays by bilm-tf's names to an HDF5 file, whole or not at all.
 
     Equal arrays give equal files, byte for byte. The softmax is written if it is among them.
 

@@ -77,7 +77,7 @@ def _options_in(place: Place) -> list[str]:
 def _weights_in(place: Place) -> list[str]:
     """The weight files; beside them there may be vectors, which have the same ending."""
     found = [name for name in _names(place) if name.lower().endswith(WEIGHT_ENDINGS)]
-    if len(found) < 2:
+    if len(found) < 2 or not place.is_local:
         return found
     weights = []
     for name in found:

@@ -24,11 +24,13 @@ class Place(Protocol):
       path: what the user named.
       names: the names of the files, sorted; of a directory those at its top.
       originals: paths of what the user named, one or more.
+      is_local: whether files are read where they are, without a copy.
     """
 
     path: str
     names: list[str]
     originals: list[str]
+    is_local: bool
 
     def has(self, name: str) -> bool:
         """Whether there is such a file, be it in a directory of the place."""
@@ -56,6 +58,8 @@ class NamedFiles:
       beside: paths of files that belong to them if they exist, by name.
     """
 
+    is_local = True
+
     def __init__(self, files: Mapping[str, str], beside: Mapping[str, str]) -> None:
         self.originals = list(files.values())
         self.path = ",".join(self.originals)
@@ -80,6 +84,8 @@ class NamedFiles:
 
 class Directory:
     """The files of a directory. Hidden ones are not listed."""
+
+    is_local = True
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -107,6 +113,8 @@ class Directory:
 
 class Zip:
     """The files of a zip, in whatever folder of it; a copy is made of each that is read."""
+
+    is_local = False
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -262,8 +262,8 @@ def test_options_are_not_changed_by_reading():
         (
             "lstm.projection_dim",
             19,
-            "char_cnn.filters must hold at least 19 filters in all (lstm.projection_dim; the "
-            "published format only projects down), got 18",
+            "char_cnn.filters must hold at least 19 filters in all (lstm.projection_dim; "
+            "bilm-tf format only projects down), got 18",
         ),
         ("lstm.n_layers", 10**7, "lstm.n_layers must be an integer <= 100, got 10000000"),
         ("lstm.dim", 10**9, "lstm.dim must be an integer <= 65536, got 1000000000"),

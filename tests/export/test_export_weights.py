@@ -70,7 +70,7 @@ def test_published_weights_come_out_byte_for_byte(fixtures_dir, tmp_path, capsys
     assert "left out" not in out
     before = arrays_in(source / "lm_weights.hdf5")
     after = arrays_in(tmp_path / "published/weights.hdf5")
-    before = {bilm_tf.published_name(key): array for key, array in before.items()}
+    before = {bilm_tf.current_name(key): array for key, array in before.items()}
     assert set(after) == set(before)
     for key, array in before.items():
         assert after[key].dtype == array.dtype

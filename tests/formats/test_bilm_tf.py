@@ -111,7 +111,7 @@ def test_what_a_variant_lacks():
 
 def test_each_number_of_ours_lies_where_theirs_does():
     theirs = random_arrays(CONFIG, vocabulary_size=17)
-    ours = bilm_tf.from_published(CONFIG, theirs)
+    ours = bilm_tf.from_bilm_tf(CONFIG, theirs)
     for direction, stack in enumerate(("forward", "backward")):
         for layer in range(3):
             name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -152,17 +152,17 @@ def test_each_number_of_ours_lies_where_theirs_does():
 @pytest.mark.parametrize("vocabulary_size", [None, 19])
 def test_there_and_back_is_equal_bit_for_bit(config, vocabulary_size):
     theirs = random_arrays(config, vocabulary_size=vocabulary_size)
-    ours = bilm_tf.from_published(config, theirs)
+    ours = bilm_tf.from_bilm_tf(config, theirs)
     assert all(array.flags.c_contiguous for array in ours.values())
-    assert_same_bits(bilm_tf.to_published(config, ours.get, vocabulary_size), theirs)
+    assert_same_bits(bilm_tf.to_bilm_tf(config, ours.get, vocabulary_size), theirs)
 
 
 def test_arrays_that_do_not_make_the_published_ones():
-    ours = bilm_tf.from_published(CONFIG, random_arrays(CONFIG))
+    ours = bilm_tf.from_bilm_tf(CONFIG, random_arrays(CONFIG))
     ours["bilm.forward_0.recurrent_kernel"] = np.zeros((44, 8))
     del ours["char_cnn.embedding"]
     with pytest.raises(InputError) as caught:
-        bilm_tf.to_published(CONFIG, ours.get)
+        bilm_tf.to_bilm_tf(CONFIG, ours.get)
     assert str(caught.value) == (
         "variables do not fit the configuration: there is no char_cnn.embedding; "
         "bilm.forward_0.input_kernel with bilm.forward_0.recurrent_kernel gives "
@@ -175,7 +175,7 @@ def test_arrays_that_do_not_fit_the_configuration():
     del arrays["char_embed"]
     arrays["CNN/b_cnn_1"] = np.zeros(4)
     with pytest.raises(InputError) as caught:
-        bilm_tf.from_published(CONFIG, arrays)
+        bilm_tf.from_bilm_tf(CONFIG, arrays)
     assert str(caught.value) == (
         "weights: does not fit its options: missing: char_embed [261, 4]; "
         "wrong shape: CNN/b_cnn_1 is [4], must be [5]"
@@ -208,8 +208,8 @@ def test_arrays_that_do_not_fit_the_configuration():
         ("other/RNN_0/RNN/LSTMCell/B", "other/RNN_0/RNN/LSTMCell/B"),
     ],
 )
-def test_published_name(name, expected):
-    assert bilm_tf.published_name(name) == expected
+def test_current_name(name, expected):
+    assert bilm_tf.current_name(name) == expected
 
 
 # Files.
@@ -248,12 +248,12 @@ def test_training_fixture_has_the_same_arrays_under_other_names(fixtures_dir):
             arrays = {}
             file[group].visititems(
                 lambda name, item, arrays=arrays: (
-                    arrays.update({bilm_tf.published_name(name): item[...]})
+                    arrays.update({bilm_tf.current_name(name): item[...]})
                     if isinstance(item, h5py.Dataset)
                     else None
                 )
             )
-            ours = bilm_tf.from_published(config, arrays)
+            ours = bilm_tf.from_bilm_tf(config, arrays)
             assert ours["softmax.kernel"].shape == (74, 8)
             assert ours["bilm.backward_1.input_kernel"].shape == (48, 8)
 
@@ -419,7 +419,7 @@ def build_layers(config):
 def test_every_variable_of_the_layers_is_collected(config):
     encoder = build_layers(config)
     arrays = random_arrays(config, seed=1)
-    ours = bilm_tf.from_published(config, arrays)
+    ours = bilm_tf.from_bilm_tf(config, arrays)
     variables = named_variables(encoder.char_cnn, "char_cnn.")
     variables |= named_variables(encoder.bilm, "bilm.")
     assert variables.keys() == ours.keys()
@@ -457,7 +457,7 @@ def test_a_long_difference_is_cut():
     arrays = random_arrays(CONFIG)
     arrays |= {f"more_{n:04}": np.zeros(2) for n in range(1000)}
     with pytest.raises(InputError) as error:
-        bilm_tf.from_published(CONFIG, arrays)
+        bilm_tf.from_bilm_tf(CONFIG, arrays)
     message = str(error.value)
     shown = message.count("more_")
     assert f"unexpected: more_{shown - 1:04} [2]; and {1000 - shown} more unexpected" in message

@@ -24,7 +24,7 @@ def random_arrays(vocabulary_size=None):
 
 @pytest.fixture
 def pair(tmp_path):
-    """A directory "m" that holds a model in published format."""
+    """A directory "m" that holds a model in bilm-tf format."""
     directory = tmp_path / "m"
     directory.mkdir()
     CONFIG.write(directory / "options.json")
@@ -67,7 +67,7 @@ def error_of(*named):
 
 def assert_is_the_model(*named, vocabulary_size=None):
     model, arrays = read(*named)
-    expected = bilm_tf.from_published(CONFIG, random_arrays(vocabulary_size))
+    expected = bilm_tf.from_bilm_tf(CONFIG, random_arrays(vocabulary_size))
     assert model.config == CONFIG
     assert arrays.keys() == expected.keys() == set(model.names())
     for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""A biLM with word input in NumPy, from the files of the published format alone."""
+"""A biLM with word input in NumPy, from files in bilm-tf format alone."""
 
 import json
 from pathlib import Path

@@ -58,7 +58,7 @@ def group(trajectory, name):
     """Arrays of one group by published name; the file has those of TensorFlow 1's graph."""
     start = f"{name}/"
     return {
-        bilm_tf.published_name(key.removeprefix(start)): array
+        bilm_tf.current_name(key.removeprefix(start)): array
         for key, array in trajectory.items()
         if key.startswith(start)
     }
@@ -73,7 +73,7 @@ def make_model(folder, vocabulary, weights):
     config = ElmoConfig.from_file(folder / "training_options.json")
     model = ElmoLanguageModel(config, len(vocabulary), dropout=SETTINGS.dropout)
     variables = model_variables(model.encoder, model.softmax)
-    for name, array in bilm_tf.from_published(config, weights).items():
+    for name, array in bilm_tf.from_bilm_tf(config, weights).items():
         variables[name].assign(array)
     return model
 
@@ -132,7 +132,7 @@ def test_final_weights(run, trajectory):
 def test_final_accumulators(run, trajectory, folder, vocabulary):
     _, _, slots = run
     config = ElmoConfig.from_file(folder / "training_options.json")
-    ours = bilm_tf.to_published(
+    ours = bilm_tf.to_bilm_tf(
         config, lambda path: slots[f"{path}.accumulator"].numpy(), len(vocabulary)
     )
     theirs = group(trajectory, "final_accumulator")

@@ -125,5 +125,5 @@ def test_stored_arrays_are_in_memory_one_at_a_time(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak - kept < 2 * largest  # as read, and transposed: each half of the largest
-    for name, array in bilm_tf.from_published(config, arrays).items():
+    for name, array in bilm_tf.from_bilm_tf(config, arrays).items():
         np.testing.assert_array_equal(named[name].numpy(), array, err_msg=name)

@@ -26,7 +26,7 @@ class ElmoTfTrainer(Trainer):
         self._vocabulary_size = len(arrays[bilm_tf.SOFTMAX_NAMES[0]])
         language_model = ElmoLanguageModel(config, self._vocabulary_size, settings.dropout)
         variables = model_variables(language_model.encoder, language_model.softmax)
-        for name, array in bilm_tf.from_published(config, arrays).items():
+        for name, array in bilm_tf.from_bilm_tf(config, arrays).items():
             variables[name].assign(array)
         self._step = TrainStep(
             language_model,
