@@ -27,8 +27,8 @@ class BiLm(keras.layers.Layer):
 
     In each direction layer 0 reads the word embeddings and layer k the outputs of layer k - 1.
     With skip connections the output of each layer but the first is `lstm(x) + x`. In training,
-    dropout falls on the input of every layer (the residual adds the dropped input, as bilm-tf's
-    `DropoutWrapper` around its `ResidualWrapper` does) and on the output of the last layer.
+    dropout is applied to the input of every layer (the residual adds the dropped input, as
+    bilm-tf's `DropoutWrapper` around its `ResidualWrapper` does) and to the last layer's output.
 
     The layers are the attributes `forward_0`, `forward_1`, ..., `backward_0`, ... .
 
@@ -36,7 +36,7 @@ class BiLm(keras.layers.Layer):
       num_layers: layers per direction.
       units, projection_dim, cell_clip, projection_clip: as for `ProjectedLstm`.
       use_skip_connections: whether layers above the first add their input to their output.
-      dropout: share of values set to zero in training, 0 <= dropout < 1.
+      dropout: fraction of values set to zero in training, 0 <= dropout < 1.
       seed: integer that fixes the initial weights and the dropout masks, or None.
       without_initialization: whether weights start as zeros; for weights read from a file.
 
@@ -105,7 +105,9 @@ class BiLm(keras.layers.Layer):
             setattr(self, name, layer)
 
     def _layer_names(self) -> list[str]:
-        return [f"{way}_{index}" for way in DIRECTIONS for index in range(self.num_layers)]
+        return [
+            f"{direction}_{index}" for direction in DIRECTIONS for index in range(self.num_layers)
+        ]
 
     def stack(self, direction: str) -> list[ProjectedLstm]:
         """The layers of "forward" or "backward", lowest first."""
@@ -126,13 +128,13 @@ class BiLm(keras.layers.Layer):
         save_activations: tf.Tensor | None = None,
     ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
-        # Without lengths a training pass has the cheaper gradient; else they save time.
+        # Without lengths training uses the cheaper gradient; inference uses them to save time.
         known_lengths = lengths if return_state or not (training or static_shapes) else None
         seed = self._dropout_seed() if training and self.dropout else None
         layers, states = {}, {}
         for direction in DIRECTIONS:
-            # Reversed within its length, a row keeps its padding at the end in both directions,
-            # so no step has to look at a mask (performance.md, point 5).
+            # Reversed within its length, a row has its padding at the end in both directions, so
+            # no step needs a mask (performance.md, point 5).
             backward = direction == "backward"
             layers[direction], states[direction] = self.run_direction(
                 direction,
@@ -189,7 +191,7 @@ class BiLm(keras.layers.Layer):
             hold_state_past_length=hold_state_past_length,
             save_activations=save_activations,
         )
-        # Dropout's masks are drawn for rows in their order.
+        # Dropout masks are drawn for rows in their original order.
         if lengths is None or static_shapes or training:
             return run(inputs, initial_state, lengths)
         if initial_state is None:
@@ -236,7 +238,7 @@ class BiLm(keras.layers.Layer):
     def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
         """The state before any token, for `batch` rows."""
         return BiLmState(
-            *(tuple(lstm.zero_state(batch) for lstm in self.stack(way)) for way in DIRECTIONS)
+            *(tuple(lstm.zero_state(batch) for lstm in self.stack(each)) for each in DIRECTIONS)
         )
 
     def _drop(
@@ -255,8 +257,8 @@ class BiLm(keras.layers.Layer):
         return seeded_dropout(values, self.dropout, seed, salt)
 
     def _dropout_seed(self) -> tf.Tensor:
-        # A fresh draw for callers that keep no seed of their own (Keras `fit`); the language
-        # model passes one for each step so that a resumed run repeats an unbroken one.
+        # A new seed for callers that have none (Keras `fit`). The language model passes one for
+        # each step, so that a resumed run equals an uninterrupted one.
         return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=self.seed)
 
     def get_config(self) -> dict[str, Any]:

@@ -5,8 +5,8 @@ of their results, to every step (performance.md, point 7). Here a step backward 
 products that the next one waits for, and the gradients of the weights come from one product over
 the whole window at the end.
 
-The way back computes with the activations of one step at a time, which stay in the cache. With
-those of all steps at once it would need fewer operations, but each would wait for memory.
+The backward pass reads the activations of one step at a time, which fit the cache. With those of
+all steps at once it would need fewer operations, but each would wait for memory.
 """
 
 from typing import NamedTuple
@@ -95,7 +95,7 @@ def scan_for_training(
 
 
 class _Saved(NamedTuple):
-    """What the way back needs of the way forth; first dimension is time.
+    """What the backward pass needs of the forward pass; the first dimension is time.
 
     Not as `tf.TensorArray`s, though copies would be saved: a SavedModel's gradient can't have them.
     """
@@ -148,11 +148,11 @@ def _forward(
 
 
 class _Steps(NamedTuple):
-    """What the gradients of the weights are computed from; first dimension is time."""
+    """The inputs of the weights' gradients; the first dimension is time."""
 
     d_gates: tf.Tensor  # [time, 4 * units, batch]
-    d_projected: tf.Tensor | None  # [time, projection_dim, batch], of what the projection gives
-    unprojected: tf.Tensor | None  # [time, units, batch], what it is given
+    d_projected: tf.Tensor | None  # [time, projection_dim, batch], of the projection's output
+    unprojected: tf.Tensor | None  # [time, units, batch], the projection's input
 
 
 def _steps_back(
@@ -163,9 +163,9 @@ def _steps_back(
     d_hidden: tf.Tensor,
     d_cell: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, _Steps]:
-    """Gradients of the state before the first step, and what those of the weights need."""
+    """Gradients of the state before the first step, and the inputs of the weights' gradients."""
     has_projection = weights.projection_kernel is not None
-    # Transposed once here: a transposed left side inside the loop is several times slower.
+    # Transposed once: a transposed left operand inside the loop is several times slower.
     recurrent_t = tf.transpose(weights.recurrent_kernel)  # [projection_dim, 4 * units]
     projection_t = tf.transpose(weights.projection_kernel) if has_projection else None
     num_steps = tf.shape(inputs)[1]
@@ -178,11 +178,11 @@ def _steps_back(
     ) -> tuple:
         i, j, f, o, tanh_cell = (values[time] for values in saved.activations)
         d_hidden += d_outputs[time]
-        of_projection = []
+        projection_values = []
         if has_projection:
             hidden = saved.hiddens[time + 1]
             d_hidden = _inside(d_hidden, hidden, weights.projection_clip)
-            of_projection = [d_hidden, o * tanh_cell]
+            projection_values = [d_hidden, o * tanh_cell]
             d_hidden = lstm_scan.product(projection_t, d_hidden)  # [units, batch]
         d_cell += d_hidden * o * (1.0 - tanh_cell * tanh_cell)
         d_cell = _inside(d_cell, saved.cells[time + 1], weights.cell_clip)
@@ -195,7 +195,7 @@ def _steps_back(
         d_gates = tf.concat(d_gates, axis=0)  # [4 * units, batch]
         steps = [
             array.write(time, values)
-            for array, values in zip(steps, [d_gates, *of_projection], strict=True)
+            for array, values in zip(steps, [d_gates, *projection_values], strict=True)
         ]
         return time - 1, lstm_scan.product(recurrent_t, d_gates), d_cell * f, steps
 
@@ -208,7 +208,7 @@ def _steps_back(
 
 
 def _inside(gradient: tf.Tensor, values: tf.Tensor, limit: float | None) -> tf.Tensor:
-    """The gradient of a clip: where it holds, its value did not depend on what went in."""
+    """The gradient of a clip: zero where it limits, since the value there is constant."""
     if limit is None:
         return gradient
     return gradient * tf.cast(tf.abs(values) < limit, gradient.dtype)
@@ -221,7 +221,7 @@ def _of_inputs_and_weights(
     input_kernel: tf.Tensor,
     weights: LstmWeights,
 ) -> list[tf.Tensor]:
-    """Gradients of inputs, input kernel, recurrent kernel, bias and, if there, projection."""
+    """Gradients of inputs, input kernel, recurrent kernel, bias and projection kernel, if any."""
     d_bias = tf.reduce_sum(steps.d_gates, axis=0)  # [4 * units, batch]
     # In the precision of the kernels, as their gradients have to be.
     d_gates = tf.cast(_columns(steps.d_gates), input_kernel.dtype)  # [4 * units, time * batch]

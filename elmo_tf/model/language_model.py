@@ -51,16 +51,16 @@ class ElmoLanguageModel(keras.layers.Layer):
     """Predicts the next token of each direction from that direction's last LSTM layer.
 
     Both directions share the character CNN and the softmax, as in bilm-tf; only the LSTMs are
-    their own. With word input the softmax may share the table of word vectors.
+    separate. With word input the softmax may share the table of word vectors.
 
     Args:
       config: the encoder's configuration.
       vocabulary_size: number of target classes.
-      dropout: share of LSTM inputs and outputs set to zero in training.
+      dropout: fraction of LSTM inputs and outputs set to zero in training.
       seed: integer that fixes the initial weights, or None.
       precision: a dtype policy of Keras for the encoder. With "mixed_float16" or "mixed_bfloat16"
-        the products of its layers are in half precision; weights, states, softmax and losses are
-        float32 as ever.
+        the products of its layers are in half precision; weights, states, softmax and losses stay
+        float32.
       vocabulary: the words, for a model with word input; see `ElmoEncoder`.
       state_reset_rate: fraction of the rows whose state is reset to zeros before a window in
         training.
@@ -109,7 +109,7 @@ class ElmoLanguageModel(keras.layers.Layer):
 
     @property
     def language_model_variables(self) -> list[keras.Variable]:
-        """What a language model trains: all but the scalar mix, which a task trains."""
+        """The trained variables: all but the scalar mix, which a task trains."""
         encoder = self.encoder
         layers = (encoder.token_layer, encoder.bilm, self.softmax)
         return [variable for layer in layers for variable in layer.trainable_variables]
@@ -148,17 +148,17 @@ class ElmoLanguageModel(keras.layers.Layer):
         dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
-        # float32 again, since the gradient sums over all places of a token.
+        # Back to float32, since the gradient sums over all positions of a token.
         embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
-        # Training windows are full, and then the cheaper gradient without lengths serves.
+        # Training windows are full, so the cheaper gradient without lengths applies.
         lengths = None if training else window.lengths
         if training and self._state_reset_rate:
             state = _reset_rows(state, self._state_reset_rate, dropout_seed)
         last_layers, states = [], {}
-        for way, direction in enumerate(DIRECTIONS):
+        for index, direction in enumerate(DIRECTIONS):
             layers, states[direction] = self.encoder.bilm.run_direction(
                 direction,
-                tf.gather(embeddings, window.token_index[way]),  # [batch, steps, P]
+                tf.gather(embeddings, window.token_index[index]),  # [batch, steps, P]
                 getattr(state, direction),
                 lengths=lengths,
                 training=training,

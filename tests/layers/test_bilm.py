@@ -73,7 +73,7 @@ def test_rows_that_have_ended_take_part_in_products_only_with_static_shapes(
 
 
 @pytest.mark.parametrize("return_state", [False, True])
-def test_dense_gives_the_same(return_state):
+def test_static_shapes_give_the_same(return_state):
     bilm, inputs = make(), draw(BATCH, TIME, DIM)
     start = tf.nest.map_structure(
         lambda zeros: tf.constant(draw(*zeros.shape)), bilm.zero_state(BATCH)
@@ -82,14 +82,14 @@ def test_dense_gives_the_same(return_state):
         bilm(inputs, LENGTHS, start, return_state=return_state, static_shapes=static_shapes)
         for static_shapes in (False, True)
     )
-    (layers, *states), (dense_layers, *dense_states) = (
+    (layers, *states), (static_layers, *static_states) = (
         each if return_state else (each,) for each in (one, two)
     )
-    for layer, dense_layer in zip(layers, dense_layers, strict=True):
+    for layer, static_layer in zip(layers, static_layers, strict=True):
         for row, length in enumerate(LENGTHS):
-            np.testing.assert_allclose(layer[row, :length], dense_layer[row, :length], atol=2e-6)
-    for state, dense_state in zip(*map(tf.nest.flatten, (states, dense_states)), strict=True):
-        np.testing.assert_allclose(state, dense_state, atol=2e-6)
+            np.testing.assert_allclose(layer[row, :length], static_layer[row, :length], atol=2e-6)
+    for state, static_state in zip(*map(tf.nest.flatten, (states, static_states)), strict=True):
+        np.testing.assert_allclose(state, static_state, atol=2e-6)
 
 
 def test_padding_never_moves_a_real_position():

@@ -79,7 +79,7 @@ def test_character_ids_give_the_same(encoder, outputs, static_shapes):
         np.testing.assert_allclose(by_ids[name], expected, atol=1e-6, err_msg=name)
 
 
-def test_dense_compiles_and_gives_the_same(encoder):
+def test_static_shapes_compile_and_give_the_same(encoder):
     """No shape in it depends on values, which XLA would refuse."""
     ids = tf.constant(elmo_tf.batch_to_ids(SENTENCES, 11))
     lengths = tf.constant(lengths_of(SENTENCES))
