@@ -26,8 +26,9 @@ from elmo_tf.formats.checkpoint import INITIAL_STATE
 from elmo_tf.formats.file_names import EXTRA_DIRECTORY, OPTIONS_FILE
 from elmo_tf.formats.text_settings import TEXT_FILE
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.model.encoder import ElmoEncoder, Outputs
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.initial_state import InitialState
+from elmo_tf.model.pipeline import Outputs
 from elmo_tf.model.variables import Variables
 from elmo_tf.storage import directories, files
 from elmo_tf.text import forms
@@ -35,7 +36,7 @@ from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 from . import model_card, warmup
 from .cached_words import CachedWords
-from .signatures import MIX, WaysIn, copy_variables
+from .signatures import MIX, Signatures, copy_variables
 
 TRAINABLE = ("mix", "all")
 DTYPES = ("float32", "float16", "bfloat16")
@@ -50,7 +51,7 @@ STALE_CACHE = (
 
 
 class ExportedElmo(tf.Module):
-    """What is saved. Each way in is traced once, for every batch size and length.
+    """What is saved. Each function is traced once, for every batch size and length.
 
     A SavedModel keeps functions, and attributes that hold variables, but neither Python code nor
     the properties of a class; so what TensorFlow Hub's interface of reusable SavedModels asks for
@@ -111,17 +112,17 @@ class ExportedElmo(tf.Module):
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
         # A plain object, so that it is not saved, and with it neither is the encoder.
-        self._ways_in = WaysIn(encoder, self.model, trains_layers, self.cached_words, state)
-        self.tokens = self._ways_in.token_dict
-        setattr(self, self._ways_in.ids_name, self._ways_in.ids)
+        self._functions = Signatures(encoder, self.model, trains_layers, self.cached_words, state)
+        self.tokens = self._functions.token_dict
+        setattr(self, self._functions.ids_name, self._functions.ids)
         self.token_ids = encoder.token_input  # with word input it holds the table of words
         self.__call__.get_concrete_function()
 
     # Without an input signature a loaded function is traced again for each new list and shape.
     # `training` is part of it, as a tensor: a signature leaves no argument to Python.
-    @tf.function(input_signature=[WaysIn.TEXT, WaysIn.TRAINING], autograph=False)
+    @tf.function(input_signature=[Signatures.TEXT, Signatures.TRAINING], autograph=False)
     def __call__(self, text: tf.Tensor, training: bool | tf.Tensor = False) -> Outputs:
-        return self._ways_in.text_in_training(text, training)
+        return self._functions.text_in_training(text, training)
 
     @property
     def notes(self) -> list[str]:
@@ -139,14 +140,14 @@ class ExportedElmo(tf.Module):
     @property
     def named_signatures(self) -> dict[str, Any]:
         """The functions to save by name."""
-        ways_in = self._ways_in
+        functions = self._functions
         return {
-            "default": ways_in.text,
-            "tokens": ways_in.tokens,
-            "elmo": ways_in.text_to_elmo,
-            ways_in.ids_name: ways_in.ids,
-            "serving_default": ways_in.text,
-            "serve": ways_in.text,
+            "default": functions.text,
+            "tokens": functions.tokens,
+            "elmo": functions.text_to_elmo,
+            functions.ids_name: functions.ids,
+            "serving_default": functions.text,
+            "serve": functions.text,
         }
 
     def warmup_requests(self, encoder: ElmoEncoder) -> dict[str, dict[str, tf.Tensor]]:
@@ -156,7 +157,7 @@ class ExportedElmo(tf.Module):
             "text": tf.constant(["The cat sat"]),
             "tokens": words[tf.newaxis],
             "sequence_len": tf.constant([3], tf.int32),
-            self._ways_in.ids_name: encoder.token_ids(words)[tf.newaxis],
+            self._functions.ids_name: encoder.token_ids(words)[tf.newaxis],
         }
         return {
             signature: {spec.name: examples[spec.name] for spec in function.input_signature}

@@ -1,14 +1,17 @@
 """The functions of an export, one for each form of input."""
 
+import functools
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from elmo_tf.layers.bilm import BiLmState
-from elmo_tf.model.encoder import ElmoEncoder, Outputs
+from elmo_tf.model import pipeline
+from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.initial_state import repeat_state
 from elmo_tf.model.inputs import boundaries
+from elmo_tf.model.pipeline import Outputs
 from elmo_tf.model.variables import Variables, named_variables
 from elmo_tf.text.tokens import split_and_pad
 
@@ -17,7 +20,7 @@ from .cached_words import CachedWords
 MIX = "scalar_mix."
 
 
-class WaysIn:
+class Signatures:
     """The traced functions, from each form of input to the outputs.
 
     Args:
@@ -44,8 +47,12 @@ class WaysIn:
         self._encoder = encoder
         self._variables = variables
         self._trains_layers = trains_layers
-        self._cached_words = cached_words
         self._initial_state = initial_state
+        self._model = encoder.parts
+        self._embed = None
+        if cached_words is not None:
+            computed = functools.partial(pipeline.embed_words, model=self._model)
+            self._embed = functools.partial(cached_words.embed, embed_others=computed)
         self.ids_name = encoder.token_input.ids_name
 
         def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
@@ -68,13 +75,8 @@ class WaysIn:
     ) -> Outputs:
         lengths = boundaries.checked_lengths(sequence_len, tokens)
         with self._exported_variables():
-            embeddings = self._encoder.embed_tokens(tokens, lengths, self._embed_words)
-            return self._encode(embeddings, lengths, save_activations=training)
-
-    def _embed_words(self, words: tf.Tensor) -> tf.Tensor:
-        if self._cached_words is None:
-            return self._encoder.embed_words(words)
-        return self._cached_words.embed(words, self._encoder.embed_words)
+            embeddings = pipeline.embed_tokens(tokens, lengths, self._model, self._embed)
+            return self._outputs(embeddings, lengths, save_activations=training)
 
     def _from_token_dict(self, inputs: dict[str, tf.Tensor]) -> Outputs:
         return self.tokens(inputs["tokens"], inputs["sequence_len"])
@@ -99,11 +101,11 @@ class WaysIn:
     def _from_ids(self, ids: tf.Tensor) -> Outputs:
         lengths = boundaries.lengths_of_ids(ids)
         with self._exported_variables():
-            # Dense: accelerators and converters take no shapes that depend on values.
-            embeddings = self._encoder.embed_ids(ids, lengths, static_shapes=True)
-            return self._encode(embeddings, lengths, static_shapes=True)
+            # Accelerators and converters take no shapes that depend on values.
+            embeddings = pipeline.embed_ids(ids, lengths, self._model, static_shapes=True)
+            return self._outputs(embeddings, lengths, static_shapes=True)
 
-    def _encode(
+    def _outputs(
         self,
         embeddings: tf.Tensor,
         lengths: tf.Tensor,
@@ -113,10 +115,11 @@ class WaysIn:
         initial_state = None
         if self._initial_state is not None:
             initial_state = repeat_state(self._initial_state, tf.shape(embeddings)[0])
-        layers, _ = self._encoder.compute_layers(
+        layers, _ = pipeline.run_layers(
             embeddings,
             lengths,
-            initial_state,
+            self._model.bilm,
+            initial_state=initial_state,
             static_shapes=static_shapes,
             save_activations=save_activations,
         )
@@ -124,7 +127,7 @@ class WaysIn:
             # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a
             # step of the small size takes 3.6 times as long without this.
             layers = [tf.stop_gradient(layer) for layer in layers]
-        return self._encoder.mix_layers(layers, lengths)
+        return pipeline.named_outputs(layers, lengths, self._model.scalar_mix)
 
     def _exported_variables(self) -> keras.StatelessScope:
         """While this is entered, the encoder's layers compute with the exported variables."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.layers.elmo_mix import ElmoMix, Numbers
+from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.inputs import arguments
 from elmo_tf.model.token_mask import TokenMask, mask_of, tokens_and_lengths
@@ -197,14 +198,19 @@ class ElmoEmbedding(keras.layers.Layer):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
         tokens, lengths = tokens_and_lengths(inputs)
-        embed = self.encoder.embed_tokens if inputs.dtype == tf.string else self.encoder.embed_ids
-        embeddings = embed(tokens, lengths)  # [batch, time + 2, projection_dim]
-        layers = self.encoder.bilm(embeddings, lengths=lengths + 2, training=training)
-        layers = [tf.concat([embeddings, embeddings], axis=-1), *layers]
+        model = self.encoder.parts
+        embed = pipeline.embed_tokens if inputs.dtype == tf.string else pipeline.embed_ids
+        embeddings = embed(tokens, lengths, model)  # [batch, time + 2, projection_dim]
+        layers, _ = pipeline.run_layers(
+            embeddings,
+            lengths,
+            model.bilm,
+            keep_boundaries=self.keep_boundaries,
+            training=training,
+        )
+        layers = pipeline.doubled(layers)
         if not fine_tunes:
             layers = [tf.stop_gradient(layer) for layer in layers]
-        if not self.keep_boundaries:
-            layers = [layer[:, 1:-1] for layer in layers]
         return layers, mask_of(tokens, lengths, self.keep_boundaries)
 
     def _check_inputs(self, inputs: Any, error: type[Exception] = InputError) -> None:

@@ -17,18 +17,17 @@ from elmo_tf.formats.reader import LocatedModel
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.layers.seeds import derive_seed
-from elmo_tf.model import memory, row_blocks, variables
+from elmo_tf.model import memory, pipeline, row_blocks, variables
 from elmo_tf.model.inputs import arguments, boundaries
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
+from elmo_tf.model.pipeline import Outputs, State
 from elmo_tf.model.traced_functions import TracedFunctions
 from elmo_tf.text.tokens import Tokenizer, make_tokenizer, split_and_pad
 from elmo_tf.text.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-Outputs = dict[str, tf.Tensor]
-State = BiLmState | None
 # A Python list, a NumPy array or a tensor.
 ArrayLike = Any
 
@@ -156,6 +155,11 @@ class ElmoEncoder(keras.layers.Layer):
     def token_layer(self) -> keras.layers.Layer:
         """The lowest layer, from the ids of tokens to their vectors."""
         return getattr(self, self.token_input.layer_name)
+
+    @property
+    def parts(self) -> pipeline.Model:
+        """What the functions of `pipeline` compute with."""
+        return pipeline.Model(self.token_input, self.token_layer, self.bilm, self.scalar_mix)
 
     @property
     def token_ids(self) -> TokenInput:
@@ -358,9 +362,8 @@ class ElmoEncoder(keras.layers.Layer):
         self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, tokens)
-        return self._encode(
-            self.embed_tokens(tokens, lengths), lengths, initial_state, return_state
-        )
+        embeddings = pipeline.embed_tokens(tokens, lengths, self.parts)
+        return self._encode(embeddings, lengths, initial_state, return_state)
 
     def _ids(
         self,
@@ -371,35 +374,8 @@ class ElmoEncoder(keras.layers.Layer):
         static_shapes: bool,
     ) -> Any:
         lengths = boundaries.checked_lengths(lengths, token_ids)
-        embeddings = self.embed_ids(token_ids, lengths, static_shapes)
+        embeddings = pipeline.embed_ids(token_ids, lengths, self.parts, static_shapes)
         return self._encode(embeddings, lengths, initial_state, return_state, static_shapes)
-
-    def embed_tokens(
-        self,
-        tokens: tf.Tensor,
-        lengths: tf.Tensor,
-        embed_words: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    ) -> tf.Tensor:
-        """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, garbage past the length.
-
-        Each distinct word of the batch is embedded once (performance.md, point 3), by
-        `embed_words` or what is given in its place.
-        """
-        bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
-        distinct, index = tf.unique(tf.reshape(bounded, [-1]))
-        embeddings = (embed_words or self.embed_words)(distinct)  # [words, P]
-        return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
-
-    def embed_words(self, words: tf.Tensor) -> tf.Tensor:
-        """Word embeddings without boundaries: string `[words]` to `[words, P]`."""
-        return self.token_layer(self.token_ids(words))
-
-    def embed_ids(
-        self, token_ids: tf.Tensor, lengths: tf.Tensor, static_shapes: bool = False
-    ) -> tf.Tensor:
-        """As `embed_tokens`, for ids: int32 `[batch, max_tokens, max_characters]`."""
-        bounded = boundaries.add_boundary_ids(token_ids, lengths, self.token_ids.boundaries)
-        return self.token_layer(bounded, static_shapes=static_shapes)
 
     def _encode(
         self,
@@ -409,68 +385,16 @@ class ElmoEncoder(keras.layers.Layer):
         return_state: bool,
         static_shapes: bool = False,
     ) -> Any:
-        layers, state = self.compute_layers(
-            embeddings, lengths, initial_state, return_state, static_shapes=static_shapes
-        )
-        outputs = self.mix_layers(layers, lengths)
-        return (outputs, state) if return_state else outputs
-
-    def compute_layers(
-        self,
-        embeddings: tf.Tensor,
-        lengths: tf.Tensor,
-        initial_state: State = None,
-        return_state: bool = False,
-        static_shapes: bool = False,
-        save_activations: tf.Tensor | None = None,
-    ) -> tuple[list[tf.Tensor], State]:
-        """Everything between the words and the mix.
-
-        Args:
-          embeddings: `[batch, max_tokens + 2, P]`, both boundaries of each row among them.
-          lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
-          initial_state: state to start from, or None for zeros.
-          return_state: whether the state after each row's last token is wanted.
-          static_shapes: whether rows are computed to the end of the longest one; see `encode_ids`.
-          save_activations: bool scalar, whether activations are kept for a cheaper gradient. None
-            leaves the gradient to TensorFlow.
-
-        Returns:
-          The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens,
-          2 * P]` in one list, without boundaries, float32, zero at padding; and the state or None.
-        """
-        layers = self.bilm(
+        layers, state = pipeline.run_layers(
             embeddings,
-            lengths=lengths + 2,
+            lengths,
+            self.bilm,
             initial_state=initial_state,
             return_state=return_state,
             static_shapes=static_shapes,
-            save_activations=save_activations,
         )
-        layers, state = layers if return_state else (layers, None)
-        is_real = tf.sequence_mask(lengths, tf.shape(embeddings)[1] - 2)
-        # Not [..., tf.newaxis], which the converter to LiteRT knows for numbers only.
-        is_real = tf.expand_dims(is_real, -1)
-
-        def real(values: tf.Tensor) -> tf.Tensor:  # boundaries taken off, zeros at padding
-            return tf.where(is_real, tf.cast(values[:, 1:-1], tf.float32), 0.0)
-
-        return [real(embeddings), *map(real, layers)], state
-
-    def mix_layers(self, layers: Sequence[tf.Tensor], lengths: tf.Tensor) -> Outputs:
-        """The outputs by name, from the layers that `compute_layers` gives."""
-        word_embeddings, *lstm_layers = layers
-        doubled = tf.concat([word_embeddings, word_embeddings], axis=-1)
-        is_real = tf.sequence_mask(lengths, tf.shape(doubled)[1])  # [batch, max_tokens]
-        elmo = self.scalar_mix([doubled, *lstm_layers], mask=is_real)
-        count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)
-        return {
-            "word_emb": word_embeddings,
-            **{f"lstm_outputs{n}": layer for n, layer in enumerate(lstm_layers, start=1)},
-            "elmo": elmo,
-            "default": tf.reduce_sum(elmo, axis=1) / count[:, tf.newaxis],
-            "sequence_len": lengths,
-        }
+        outputs = pipeline.named_outputs(layers, lengths, self.scalar_mix)
+        return (outputs, state) if return_state else outputs
 
     def zero_state(self, batch: int) -> BiLmState:
         """The state before any text, for `batch` rows."""

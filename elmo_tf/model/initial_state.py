@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from elmo_tf.errors import InputError
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.inputs.arguments import as_tensor
 from elmo_tf.text.batches import batches_by_tokens
@@ -79,20 +80,20 @@ def _sums_of_end_states(
     """For some sentences at a time the sums over them, float64, and their number."""
     for batch in batches_by_tokens(filter(None, sentences), _BATCH_TOKENS):
         lengths = tf.constant([len(sentence) for sentence in batch], tf.int32)
-        parts = encoder.traced.run(_sums, as_tensor(batch), lengths, encoder=encoder)
+        parts = encoder.traced.run(_sums, as_tensor(batch), lengths, model=encoder.parts)
         yield [part.numpy() for part in parts], len(batch)
 
 
-def _sums(tokens: tf.Tensor, lengths: tf.Tensor, encoder: ElmoEncoder) -> list[tf.Tensor]:
-    states = tf.nest.flatten(_end_states(encoder, tokens, lengths))
+def _sums(tokens: tf.Tensor, lengths: tf.Tensor, model: pipeline.Model) -> list[tf.Tensor]:
+    states = tf.nest.flatten(_end_states(tokens, lengths, model))
     return [tf.reduce_sum(tf.cast(state, tf.float64), axis=0) for state in states]
 
 
-def _end_states(encoder: ElmoEncoder, tokens: tf.Tensor, lengths: tf.Tensor) -> BiLmState:
+def _end_states(tokens: tf.Tensor, lengths: tf.Tensor, model: pipeline.Model) -> BiLmState:
     """The state of each row, `[batch, ...]`, after all but the last boundary of each direction."""
-    embeddings = encoder.embed_tokens(tokens, lengths)  # [batch, max_tokens + 2, P]
+    embeddings = pipeline.embed_tokens(tokens, lengths, model)  # [batch, max_tokens + 2, P]
     backward = tf.reverse_sequence(embeddings, lengths + 2, seq_axis=1)
-    run = encoder.bilm.run_direction
+    run = model.bilm.run_direction
     return BiLmState(
         forward=run("forward", embeddings, lengths=lengths + 1)[1],
         backward=run("backward", backward, lengths=lengths + 1)[1],

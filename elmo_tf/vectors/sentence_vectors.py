@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
+from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text import characters
 from elmo_tf.vectors.choices import LAYERS
@@ -113,8 +114,9 @@ class SentenceVectors:
         return words.embeddings, places, lengths
 
     def _run(self, *arguments: Any) -> tuple[tf.Tensor, BiLmState | None]:
-        options = {"encoder": self._encoder, "layers": self._layers}
-        return self._encoder.traced.run(_compute, *arguments, **options)
+        return self._encoder.traced.run(
+            _compute, *arguments, model=self._encoder.parts, name=self._layers
+        )
 
 
 def _compute(
@@ -123,22 +125,24 @@ def _compute(
     lengths: tf.Tensor,
     state: BiLmState | None = None,
     *,
-    encoder: ElmoEncoder,
-    layers: str,
+    model: pipeline.Model,
+    name: str,
 ) -> tuple[tf.Tensor, BiLmState | None]:
     """Vectors `[batch, ..., max_tokens, dim]` and, if there was a state, the next one."""
     words = tf.gather(embeddings, places)  # [batch, max_tokens + 2, P]
-    if layers == "word":
+    if name == "word":
         return tf.cast(words[:, 1:-1], tf.float32), state
-    outputs, state = encoder.compute_layers(words, lengths, state, state is not None)
-    if layers == "top":
-        return outputs[-1], state
-    if layers == "elmo":
-        return encoder.mix_layers(outputs, lengths)["elmo"], state
-    outputs[0] = tf.concat([outputs[0], outputs[0]], axis=-1)
-    if layers == "average":
-        return tf.add_n(outputs) / len(outputs), state
-    return tf.stack(outputs, axis=1), state  # [batch, n + 1, max_tokens, 2 * P]
+    layers, state = pipeline.run_layers(
+        words, lengths, model.bilm, initial_state=state, return_state=state is not None
+    )
+    if name == "top":
+        return layers[-1], state
+    if name == "elmo":
+        return pipeline.mix(layers, lengths, model.scalar_mix), state
+    layers = pipeline.doubled(layers)
+    if name == "average":
+        return tf.add_n(layers) / len(layers), state
+    return tf.stack(layers, axis=1), state  # [batch, n + 1, max_tokens, 2 * P]
 
 
 def _rows(vectors: tf.Tensor, lengths: np.ndarray) -> list[np.ndarray]:

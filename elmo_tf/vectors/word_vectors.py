@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
 
 # Bounds the memory of the widest convolution, whose windows are many for each word.
@@ -24,8 +25,9 @@ class WordVectors:
         """One or more words to `[words, projection_dim]`."""
         blocks = [
             self._encoder.traced.run(
-                self._encoder.embed_words,
+                pipeline.embed_words,
                 tf.constant(words[first : first + _WORDS_AT_ONCE], tf.string),
+                model=self._encoder.parts,
             )
             for first in range(0, len(words), _WORDS_AT_ONCE)
         ]

@@ -7,6 +7,7 @@ import tensorflow as tf
 from elmo_tf.errors import InputError
 from elmo_tf.export import export_elmo, saved_model
 from elmo_tf.export.cached_words import CachedWords
+from elmo_tf.model import pipeline
 from elmo_tf.model.loading import load_encoder
 from tests.export.small import CONFIG, difference, make_encoder, trace_counts
 from tests.export.test_saved_model import graph_operations, private_texts
@@ -102,18 +103,21 @@ def test_only_distinct_unknown_words_are_computed(encoder):
 
     def embed(words):
         seen.extend(words.numpy().tolist())
-        return encoder.embed_words(words)
+        return pipeline.embed_words(words, encoder.parts)
 
     words = tf.constant([b"x", b"cat", b"<S>", b"cat\0", b"", b"\xff"])
     cache = CachedWords(encoder, CACHED)
     actual = cache.embed(words, embed)
     assert seen == [b"x", b"cat\0", b"", b"\xff"]
-    np.testing.assert_allclose(actual, encoder.embed_words(words), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        actual, pipeline.embed_words(words, encoder.parts), rtol=0, atol=1e-6
+    )
     # Each word of a batch comes to it once.
     seen.clear()
-    encoder.embed_tokens(
+    pipeline.embed_tokens(
         tf.constant([["x", "x", "cat"], ["x", "y", "q"]]),
         tf.constant([3, 2]),
+        encoder.parts,
         lambda words: cache.embed(words, embed),
     )
     assert seen == [b"x", b"y"]
@@ -123,7 +127,7 @@ def test_more_words_than_are_computed_together(encoder):
     words = [f"word{number}".encode() for number in range(2500)]
     cache = CachedWords(encoder, [*words, b"word7"])  # a repeated one counts once
     assert cache.embeddings.shape == (2500, DIM)
-    expected = encoder.embed_words(tf.constant(words))
+    expected = pipeline.embed_words(tf.constant(words), encoder.parts)
     np.testing.assert_allclose(cache.embeddings, expected, rtol=0, atol=1e-6)
 
 
@@ -189,7 +193,7 @@ def test_what_the_user_has_to_mend(path, tmp_path, capsys):
         ),
         ([f"--cache_vocab_file={tmp_path}/blank.txt"], 1, "blank.txt: line 4 is blank"),
         ([f"--cache_vocab_file={tmp_path}/gone.txt"], 1, "gone.txt: cannot be read"),
-        (["--cache_vocab_file="], 1, "cannot be read"),
+        (["--cache_vocab_file="], 2, "--cache_vocab_file: must not be empty"),
     ):
         assert export_elmo.main([*flags, *more]) == status
         out, err = capsys.readouterr()

@@ -1,0 +1,150 @@
+"""The one pipeline from text to vectors: pure functions over tensors, for all that compute them.
+
+    text                string [batch]
+      split_and_pad       of `text.tokens`
+    tokens, lengths     string [batch, max_tokens], int32 [batch]
+      embed_tokens        or `embed_ids`, which starts from ids
+    embeddings          [batch, max_tokens + 2, P], with both boundaries
+      run_layers
+    layers              [batch, max_tokens, P], then n times [batch, max_tokens, 2 * P]
+      named_outputs       scalar mix and mean
+    outputs             a dict by name
+
+`ElmoEncoder`, the signatures of an export, `ElmoEmbedding` and the vector jobs choose their parts
+of it; none has a copy.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers.bilm import BiLm, BiLmState
+from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.model.inputs import boundaries
+from elmo_tf.model.inputs.token_input import TokenInput
+
+Outputs = dict[str, tf.Tensor]
+State = BiLmState | None
+# From distinct words, string `[words]`, to their embeddings, `[words, P]`.
+EmbedWords = Callable[[tf.Tensor], tf.Tensor]
+
+
+class Model(NamedTuple):
+    """What the functions compute with.
+
+    Attributes:
+      token_input: from tokens to ids.
+      token_layer: from ids to word embeddings.
+      bilm: the LSTM layers.
+      scalar_mix: the weighted average of all layers.
+    """
+
+    token_input: TokenInput
+    token_layer: keras.layers.Layer
+    bilm: BiLm
+    scalar_mix: ScalarMix
+
+
+def embed_words(words: tf.Tensor, model: Model) -> tf.Tensor:
+    """Word embeddings without boundaries: string `[words]` to `[words, P]`."""
+    return model.token_layer(model.token_input(words))
+
+
+def embed_tokens(
+    tokens: tf.Tensor, lengths: tf.Tensor, model: Model, embed: EmbedWords | None = None
+) -> tf.Tensor:
+    """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, garbage past the length.
+
+    Args:
+      tokens: string `[batch, max_tokens]`.
+      lengths: int32 `[batch]`, checked.
+      model: computes the embeddings of each distinct word of the batch once.
+      embed: does that in its place, for instance from a table.
+    """
+    bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
+    distinct, index = tf.unique(tf.reshape(bounded, [-1]))
+    embeddings = embed_words(distinct, model) if embed is None else embed(distinct)  # [words, P]
+    return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))
+
+
+def embed_ids(
+    token_ids: tf.Tensor, lengths: tf.Tensor, model: Model, static_shapes: bool = False
+) -> tf.Tensor:
+    """As `embed_tokens`, from ids: int32 `[batch, max_tokens, ...]`."""
+    bounded = boundaries.add_boundary_ids(token_ids, lengths, model.token_input.boundaries)
+    return model.token_layer(bounded, static_shapes=static_shapes)
+
+
+def run_layers(
+    embeddings: tf.Tensor,
+    lengths: tf.Tensor,
+    bilm: BiLm,
+    *,
+    initial_state: State = None,
+    return_state: bool = False,
+    keep_boundaries: bool = False,
+    training: bool = False,
+    static_shapes: bool = False,
+    save_activations: tf.Tensor | None = None,
+) -> tuple[list[tf.Tensor], State]:
+    """All layers between the words and the mix.
+
+    Args:
+      embeddings: `[batch, max_tokens + 2, P]`, both boundaries of each row among them.
+      lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
+      bilm: the LSTM layers.
+      initial_state: state to start from, or None for zeros.
+      return_state: whether the state after each row's last token is wanted.
+      keep_boundaries: whether the vectors of the boundaries are wanted: `max_tokens + 2` below.
+      training, static_shapes, save_activations: as for `BiLm`.
+
+    Returns:
+      The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens, 2 * P]`
+      in one list, float32, zero at padding; and the state or None.
+    """
+    results = bilm(
+        embeddings,
+        lengths=lengths + 2,
+        initial_state=initial_state,
+        return_state=return_state,
+        training=training,
+        static_shapes=static_shapes,
+        save_activations=save_activations,
+    )
+    lstm_layers, state = results if return_state else (results, None)
+    layers = [embeddings, *lstm_layers]
+    if keep_boundaries:
+        lengths += 2
+    else:
+        layers = [layer[:, 1:-1] for layer in layers]
+    # Not [..., tf.newaxis], which the converter to LiteRT knows for numbers only.
+    is_real = tf.expand_dims(tf.sequence_mask(lengths, tf.shape(layers[0])[1]), -1)
+    return [tf.where(is_real, tf.cast(layer, tf.float32), 0.0) for layer in layers], state
+
+
+def doubled(layers: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The layers to mix, each `[..., 2 * P]`: the word embeddings are doubled."""
+    return [tf.concat([layers[0], layers[0]], axis=-1), *layers[1:]]
+
+
+def mix(layers: Sequence[tf.Tensor], lengths: tf.Tensor, scalar_mix: ScalarMix) -> tf.Tensor:
+    """The scalar mix `[batch, max_tokens, 2 * P]` of what `run_layers` gives."""
+    is_real = tf.sequence_mask(lengths, tf.shape(layers[0])[1])  # [batch, max_tokens]
+    return scalar_mix(doubled(layers), mask=is_real)
+
+
+def named_outputs(
+    layers: Sequence[tf.Tensor], lengths: tf.Tensor, scalar_mix: ScalarMix
+) -> Outputs:
+    """The outputs that `ElmoEncoder` documents, from what `run_layers` gives."""
+    elmo = mix(layers, lengths, scalar_mix)
+    count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)
+    return {
+        "word_emb": layers[0],
+        **{f"lstm_outputs{n}": layer for n, layer in enumerate(layers[1:], start=1)},
+        "elmo": elmo,
+        "default": tf.reduce_sum(elmo, axis=1) / count[:, tf.newaxis],
+        "sequence_len": lengths,
+    }
