@@ -90,8 +90,9 @@ def test_pure_and_zero_at_padding(warm):
 def test_one_trace(warm):
     for text in (["a b"], ["a", "b c"]):
         warm(text)
-        warm.tokens({"tokens": [text], "sequence_len": [len(text)]})
-        warm.char_ids(elmo_tf.batch_to_ids([text], CONFIG.input.max_characters_per_token))
+        words = " ".join(text).split()
+        warm.tokens({"tokens": [words], "sequence_len": [len(words)]})
+        warm.char_ids(elmo_tf.batch_to_ids([words], CONFIG.input.max_characters_per_token))
     assert trace_counts(warm) == [1, 1, 1]
 
 
@@ -150,13 +151,13 @@ def test_what_the_user_has_to_mend(exported, tmp_path, capsys):
     (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "latin.txt").write_bytes(b"fine\nna\xefve\n")
     flags = [f"--model={exported}", f"--output_dir={tmp_path / 'new'}"]
-    for value, message in (
-        (f"{tmp_path}/gone*", "--initial_state_files: no file matches"),
-        (f"{tmp_path}/blank.txt", "--initial_state_files: no sentence"),
-        (f"{tmp_path}/latin.txt", "latin.txt:2: is not UTF-8"),
-        ("", "--initial_state_files: no file given"),
+    for value, status, message in (
+        (f"{tmp_path}/gone*", 1, "--initial_state_files: no file matches"),
+        (f"{tmp_path}/blank.txt", 1, "--initial_state_files: no sentence"),
+        (f"{tmp_path}/latin.txt", 1, "latin.txt:2: is not UTF-8"),
+        ("", 2, "--initial_state_files: must not be empty"),
     ):
-        assert export_elmo.main([*flags, f"--initial_state_files={value}"]) == 1
+        assert export_elmo.main([*flags, f"--initial_state_files={value}"]) == status
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert message in err
