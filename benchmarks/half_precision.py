@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from cached_words import measure, read_text, size_of, to_inputs
+from comparison.exports import measure, read_text, size_of, to_inputs
 
 from elmo_tf import ElmoEncoder
 from elmo_tf.config.model import SIZES
