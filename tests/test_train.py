@@ -191,6 +191,16 @@ def test_mistakes_are_one_line(folder, capfd, flags, status, message):
     assert not os.path.exists("run/training.json")
 
 
+@pytest.mark.parametrize("name", ["saved_model.pb", "training.json"])
+def test_a_directory_that_is_refused_is_left_as_it_is(folder, capfd, name):
+    """A SavedModel, and a run whose description is damaged."""
+    os.mkdir("run")
+    Path("run", name).write_text("junk")
+    assert begin() == 1
+    assert re.fullmatch(rf"elmo-train: run.*{name}.*\n", capfd.readouterr().err)
+    assert os.listdir("run") == [name]
+
+
 def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd, monkeypatch):
     from elmo_tf.export import saved_model
     from elmo_tf.model import loading
