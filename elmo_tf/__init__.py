@@ -1,9 +1,9 @@
-"""ELMo on TensorFlow 2 and Keras 3: train a biLM, load a published one, get its vectors, export it.
+"""ELMo on TensorFlow 2 and Keras 3: train a biLM, load one, get its vectors, export it.
 
 Reading order of the source: `config` (what a model is), `text.characters` (tokens to character
-ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `encoder` (all of it, from
-strings to named outputs), `language_model` and `training` (how its weights are learnt), `weights`
-(how they are stored), and `export.saved_model` (how they are shipped).
+ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `model.encoder` (all of it,
+from strings to named outputs), `model.language_model` and `training` (how its weights are learnt),
+`formats` (how they are stored), and `export.saved_model` (how they are shipped).
 
     encoder = elmo_tf.ElmoEncoder.from_model("options.json,weights.hdf5")
     encoder(["The cat sat on the mat ."])["elmo"]         # [1, 7, 2 * projection_dim]
