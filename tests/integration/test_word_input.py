@@ -148,6 +148,7 @@ def test_the_export_needs_only_tensorflow(made):
 def test_published_files(made, tmp_path):
     assert sorted(path.name for path in made.published.iterdir()) == [
         "options.json",
+        "text.json",
         "vocab.txt",
         "weights.hdf5",
     ]
