@@ -186,9 +186,15 @@ def test_flags_that_will_not_do(folder, capfd, flag, message):
     assert capfd.readouterr() == ("", f"elmo-embed: {message}\n")
 
 
-def test_words_have_no_state(folder, capfd):
-    assert run("--stateful", "--layers=word") == 2
-    message = "--stateful: --layers=word has no state, as no LSTM is run"
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--layers=word", "--stateful: --layers=word has no state, as no LSTM is run"),
+        ("--batch_tokens=64", "--batch_tokens: --stateful computes one line at a time"),
+    ],
+)
+def test_stateful_refuses_what_has_no_effect(folder, capfd, flag, message):
+    assert run("--stateful", flag) == 2
     assert capfd.readouterr() == ("", f"elmo-embed: {message}\n")
 
 

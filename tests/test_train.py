@@ -18,6 +18,7 @@ from elmo_tf import evaluate, train
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.storage.lock import run_lock
 from tests.checkpoints import newest_arrays
+from tests.models import small_config
 from tests.training import tiny
 
 
@@ -199,6 +200,39 @@ def test_a_directory_that_is_refused_is_left_as_it_is(folder, capfd, name):
     assert begin() == 1
     assert re.fullmatch(rf"elmo-train: run.*{name}.*\n", capfd.readouterr().err)
     assert os.listdir("run") == [name]
+
+
+def stop_before_the_first_step(self):
+    raise KeyboardInterrupt("not trained")
+
+
+@pytest.mark.parametrize(
+    ("size", "settings", "warning"),
+    [
+        ({}, ["--warmup_steps=1"], None),  # of 2 steps
+        (
+            {},
+            ["--warmup_steps=2"],
+            "--warmup_steps=2: the run ends after 2 steps, before --learning_rate is reached",
+        ),
+        (
+            {"dim": 300},
+            [],
+            rf"[\d,]+ parameters for {tiny.NUM_TOKENS} tokens: the model can learn such a text by "
+            "heart; take a smaller --size or more text",
+        ),
+    ],
+)
+def test_warnings_before_the_first_step(folder, capfd, monkeypatch, size, settings, warning):
+    from elmo_tf.training.loop import Trainer
+
+    monkeypatch.setattr(Trainer, "train", stop_before_the_first_step)
+    small_config(max_characters_per_token=7, **{"dim": 6, "projection_dim": 2, **size}).write(
+        folder / "options.json"
+    )
+    assert begin("--max_steps=2", *settings) == 130
+    warnings = "" if warning is None else f"warning: {warning}\n"
+    assert re.fullmatch(f"{warnings}elmo-train: not trained\n", capfd.readouterr().err)
 
 
 def test_what_was_trained_in_half_precision_is_exported_in_float32(folder, capfd, monkeypatch):
