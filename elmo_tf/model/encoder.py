@@ -407,5 +407,5 @@ class ElmoEncoder(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
             "vocabulary": self.token_input.word_list(),
-            **{name: value for name, value in self._text_settings.items() if value is not None},
+            **self._text_settings,
         }

@@ -241,7 +241,13 @@ CASES = {
     ),
     "ElmoEncoder": Case(
         ElmoEncoder,
-        {"config": CHARACTER_INPUT, "dropout": 0.2, "seed": 4},
+        {
+            "config": CHARACTER_INPUT,
+            "dropout": 0.2,
+            "seed": 4,
+            "tokenizer": "unicode_script",
+            "normalize": "nfc",
+        },
         (character_ids(),),
         encoder_reference(character_ids(["<S>"], ["</S>"])),
         "float32",
