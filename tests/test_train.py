@@ -176,7 +176,12 @@ def test_initial_weights_give_the_shape(folder, capfd):
         (
             ["--batch_size=100000000000000"],
             2,
-            r"--batch_size \* --accumulation_steps \* --unroll_steps must be an integer <= 2,147.*",
+            "--batch_size must be an integer <= 16777216, got 100000000000000",
+        ),
+        (
+            ["--batch_size=1000000"],
+            2,
+            r"--batch_size \* --accumulation_steps \* --unroll_steps \(tokens of a step\) .*",
         ),
         (["--export_dir=a.txt/where"], 1, "a.txt/where: can't be made, since .*"),
         (["--initial_weights=none"], 1, "none: there is no such file or directory"),

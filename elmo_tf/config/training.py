@@ -33,10 +33,6 @@ PRECISIONS = ("none", "float16", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 # Schedules that reach their end, and so must know where it is.
 DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
-
-
-_MOST_TOKENS = 2**31 - 1  # of a step, in each direction: tensors are indexed by 32 bits
-
 # Keys of `training.json` that earlier releases wrote, with their names of today.
 _FORMER_NAMES = {"restart_share": "state_reset_rate"}
 # Published runs have 128 * 20 on each of three GPUs; this is 2,000 times as much, and the logits of
@@ -133,22 +129,19 @@ class TrainingConfig:
             object.__setattr__(self, "learning_rate", OPTIMIZERS[self.optimizer])
         tokens = self.num_streams * self.unroll_steps
         if tokens > MOST_TOKENS_PER_STEP:
-            name = "batch_size * accumulation_steps * unroll_steps (tokens of a step)"
-            raise checks.refusal(name, f"an integer <= {MOST_TOKENS_PER_STEP}", tokens)
+            raise InputError(
+                "batch_size * accumulation_steps * unroll_steps (tokens of a step) must be an "
+                f"integer <= {MOST_TOKENS_PER_STEP}, got {tokens}",
+                "batch_size",
+                "accumulation_steps",
+                "unroll_steps",
+            )
         if self.decay_steps is not None and self.decay_steps <= self.warmup_steps:
             raise InputError(
                 f"decay_steps must be an integer > {self.warmup_steps} (warmup_steps), got "
                 f"{self.decay_steps}",
                 "decay_steps",
                 "warmup_steps",
-            )
-        if self.num_streams * self.unroll_steps > _MOST_TOKENS:
-            raise InputError(
-                f"batch_size * accumulation_steps * unroll_steps must be an integer <= "
-                f"{_MOST_TOKENS:,}, got {checks.shown(self.num_streams * self.unroll_steps)}",
-                "batch_size",
-                "accumulation_steps",
-                "unroll_steps",
             )
 
     @property
