@@ -146,6 +146,9 @@ def _require_own_values(item: h5py.Dataset, shown: str, source: str) -> None:
     if item.external or item.is_virtual:
         # The values of a virtual dataset whose file is missing are its fill value.
         raise InputError(f"{source}: {shown} has its values in another file, which is not read")
+    if item.size and not item.id.get_storage_size():
+        # What was made and never written reads as its fill value.
+        raise InputError(f"{source}: {shown} has no values: none were ever written")
     settings = item.id.get_create_plist()
     for index in range(settings.get_nfilters()):
         code, _, _, name = settings.get_filter(index)

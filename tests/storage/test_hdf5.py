@@ -243,6 +243,17 @@ def test_a_locked_file_is_not_called_damaged(tmp_path, project_dir):
     assert "HDF5_USE_FILE_LOCKING=FALSE" in result.stdout
 
 
+@pytest.mark.parametrize("chunks", [None, (2,)])
+def test_a_dataset_that_was_never_written_has_no_values(tmp_path, chunks):
+    with h5py.File(tmp_path / "w.hdf5", "w") as file:
+        file["empty"] = np.zeros((0, 2), np.float32)
+        file["zeros"] = np.zeros(3, np.float32)
+    assert read(tmp_path / "w.hdf5").keys() == {"empty", "zeros"}
+    with h5py.File(tmp_path / "w.hdf5", "a") as file:
+        file.create_dataset("a", (3,), np.float32, chunks=chunks, fillvalue=7.0)
+    assert error_of(tmp_path / "w.hdf5").endswith("w.hdf5: a has no values: none were ever written")
+
+
 @pytest.mark.parametrize("allowed", [0, 100, 2500, 3000, 10_000])
 def test_a_full_disk_is_one_line_and_the_old_file_stays(tmp_path, monkeypatch, allowed):
     """HDF5 that meets a failed write ends the process, so it must not meet one."""
