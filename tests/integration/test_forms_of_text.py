@@ -402,7 +402,7 @@ def classifier(encoder, shape):
     model = keras.Sequential(
         [
             keras.Input(shape, dtype="string"),
-            elmo_tf.ElmoEmbedding(encoder),
+            elmo_tf.ElmoEmbedding(encoder, trainable="none"),
             keras.layers.GlobalAveragePooling1D(),
             keras.layers.Dense(1),
         ]
@@ -426,3 +426,9 @@ def test_a_model_of_tokens_refuses_a_column_of_text(encoder):
     column = tf.constant(TEXT)[:, tf.newaxis]
     with pytest.raises(tf.errors.InvalidArgumentError, match="a token holds white space"):
         classifier(encoder, [None]).fit(column, np.ones([3, 1]), verbose=0)
+
+
+def test_ids_of_int32_need_no_cast_that_litert_lacks(encoder):
+    traced = tf.function(lambda ids: encoder.encode_ids(ids, static_shapes=True)["elmo"])
+    graph = traced.get_concrete_function(tf.TensorSpec([None, None, WIDTH], tf.int32)).graph
+    assert "ClipByValue" not in {operation.type for operation in graph.get_operations()}

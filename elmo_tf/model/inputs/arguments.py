@@ -41,8 +41,7 @@ def as_tensor(inputs: Any, name: str = "inputs") -> tf.Tensor:
         inputs = tf.as_string(inputs)  # what TensorFlow makes of lists without any string
     if inputs.dtype == tf.string and inputs.shape.rank == 0:
         return inputs[tf.newaxis]
-    # Clipped, not wrapped round: a number beyond int32 must not become some character's id.
-    return tf.saturate_cast(inputs, tf.int32) if inputs.dtype.is_integer else inputs
+    return _as_int32(inputs) if inputs.dtype.is_integer else inputs
 
 
 def _tensor_of_values(inputs: Any, name: str) -> tf.Tensor:
@@ -184,8 +183,13 @@ def _as_lengths(sequence_len: Any) -> tf.Tensor:
             sequence_len = tf.constant(forms.integers(sequence_len, "sequence_len"), tf.int64)
     if not sequence_len.dtype.is_integer:
         raise InputError(f"sequence_len must be integers, got {sequence_len.dtype.name}")
-    # Clipped, not wrapped round, so that checks see it.
-    return tf.saturate_cast(sequence_len, tf.int32)
+    return _as_int32(sequence_len)
+
+
+def _as_int32(integers: tf.Tensor) -> tf.Tensor:
+    """Clipped, not wrapped around: a number beyond int32 must not become another valid one."""
+    # The cast would add an operation that LiteRT lacks, even where there is nothing to clip.
+    return integers if integers.dtype == tf.int32 else tf.saturate_cast(integers, tf.int32)
 
 
 def _is_value(tensor: tf.Tensor) -> bool:
