@@ -114,7 +114,7 @@ def _run(options: flags.FlagValues) -> None:
         )
     if options.cache_vocab_file is not None and options.trainable == "all":
         raise UsageError(
-            "--cache_vocab_file: needs --trainable=mix, since training the character CNN would not "
+            "--cache_vocab_file: needs --trainable=mix, since training the input layer would not "
             "change what is cached"
         )
     found = locate.find_model(options.model)

@@ -141,7 +141,7 @@ def note_on_cached_words(embeddings: tf.Variable) -> str:
     return (
         f"For `text` and `tokens` the word embeddings of {num_words:,} words are stored "
         f"({size:,.1f} MB) and looked up; those of all other words are computed. The results are "
-        "the same, but who assigns other values to variables of the character CNN changes computed "
+        "the same, but who assigns other values to variables of the input layer changes computed "
         "embeddings only."
     )
 

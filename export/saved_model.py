@@ -46,7 +46,7 @@ ROUNDED_WEIGHTS = (
     "precision can store"
 )
 STALE_CACHE = (
-    "cached words need trainable=mix: training the character CNN would not change what is cached"
+    "cached words need trainable=mix: training the input layer would not change what is cached"
 )
 
 

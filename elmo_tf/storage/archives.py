@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-from elmo_tf.errors import InputError, printable
+from elmo_tf.errors import InputError, printable, shortened
 
 _PIECE = 1 << 20
 
@@ -31,9 +31,9 @@ def open_zip(path: str) -> Iterator[zipfile.ZipFile]:
         LookupError,
     ) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{path}: damaged or truncated zip: {reason}") from error
+        raise InputError(f"{path}: damaged or truncated zip: {shortened(reason)}") from error
     except (RuntimeError, OSError) as error:  # encryption; unknown compression; bzip2
-        raise InputError(f"{path}: zip that can't be read: {error}") from error
+        raise InputError(f"{path}: zip that can't be read: {shortened(str(error))}") from error
 
 
 @contextlib.contextmanager

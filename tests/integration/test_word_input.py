@@ -306,6 +306,8 @@ def test_keras_layer(made, tmp_path):
     expected = model(padded)
     ids = layer.encoder.token_ids.batch([["a0", "b1", "nothing"], ["c2"]])
     np.testing.assert_array_equal(layer(ids), expected)
+    with pytest.raises(InputError, match=r"ElmoEmbedding: ids\[1, 0\] must be .* got -1"):
+        layer(np.array([[4, 5], [-1, 0]]))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(padded), expected)
