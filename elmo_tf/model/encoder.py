@@ -288,7 +288,9 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state = arguments.state_argument(initial_state, text)
         if not tf.inside_function() and not self._fits(text, row_blocks.most_tokens(text)):
             return self.encode_tokens(*split_and_pad(text), initial_state, return_state)
-        return self.traced.run(self._text, text, initial_state, return_state=return_state)
+        return self.traced.run(
+            pipeline.encode_text, text, initial_state, model=self.parts, return_state=return_state
+        )
 
     def encode_tokens(
         self,
@@ -300,7 +302,9 @@ class ElmoEncoder(keras.layers.Layer):
         """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
         tokens, lengths = arguments.tokens_argument(tokens, sequence_len)
         initial_state = arguments.state_argument(initial_state, tokens)
-        return self._run(self._tokens, tokens, lengths, initial_state, return_state)
+        return self._run(
+            pipeline.encode_tokens, tokens, lengths, initial_state, return_state=return_state
+        )
 
     def encode_ids(
         self,
@@ -327,7 +331,12 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state = arguments.state_argument(initial_state, token_ids)
         self.token_input.check_ids(token_ids, lengths, "ElmoEncoder: ids")
         return self._run(
-            self._ids, token_ids, lengths, initial_state, return_state, static_shapes=static_shapes
+            pipeline.encode_ids,
+            token_ids,
+            lengths,
+            initial_state,
+            return_state=return_state,
+            static_shapes=static_shapes,
         )
 
     def _run(
@@ -336,14 +345,12 @@ class ElmoEncoder(keras.layers.Layer):
         tokens: tf.Tensor,
         lengths: tf.Tensor,
         state: State,
-        return_state: bool,
         **options: Hashable,
     ) -> Any:
-        """Calls a traced function of tokens or ids; from Python, in blocks if they are many."""
-        run = functools.partial(self.traced.run, function, return_state=return_state, **options)
+        """Calls a function of `pipeline`, traced; from Python in blocks if tokens are many."""
+        run = functools.partial(self.traced.run, function, model=self.parts, **options)
         if tf.inside_function() or self._fits(tokens, tokens.shape[1]):
             return run(tokens, lengths, state)
-        lengths = boundaries.checked_lengths(lengths, tokens)
 
         def run_rows(rows: slice, width: int) -> Any:
             of_rows = state and tf.nest.map_structure(lambda part: part[rows], state)
@@ -354,47 +361,6 @@ class ElmoEncoder(keras.layers.Layer):
 
     def _fits(self, inputs: tf.Tensor, max_tokens: int) -> bool:
         return row_blocks.fits(inputs.shape[0], max_tokens, row_blocks.tokens_at_once(self.config))
-
-    def _text(self, text: tf.Tensor, initial_state: State, return_state: bool) -> Any:
-        return self._tokens(*split_and_pad(text), initial_state, return_state)
-
-    def _tokens(
-        self, tokens: tf.Tensor, lengths: tf.Tensor, initial_state: State, return_state: bool
-    ) -> Any:
-        lengths = boundaries.checked_lengths(lengths, tokens)
-        embeddings = pipeline.embed_tokens(tokens, lengths, self.parts)
-        return self._encode(embeddings, lengths, initial_state, return_state)
-
-    def _ids(
-        self,
-        token_ids: tf.Tensor,
-        lengths: tf.Tensor,
-        initial_state: State,
-        return_state: bool,
-        static_shapes: bool,
-    ) -> Any:
-        lengths = boundaries.checked_lengths(lengths, token_ids)
-        embeddings = pipeline.embed_ids(token_ids, lengths, self.parts, static_shapes)
-        return self._encode(embeddings, lengths, initial_state, return_state, static_shapes)
-
-    def _encode(
-        self,
-        embeddings: tf.Tensor,
-        lengths: tf.Tensor,
-        initial_state: State,
-        return_state: bool,
-        static_shapes: bool = False,
-    ) -> Any:
-        layers, state = pipeline.run_layers(
-            embeddings,
-            lengths,
-            self.bilm,
-            initial_state=initial_state,
-            return_state=return_state,
-            static_shapes=static_shapes,
-        )
-        outputs = pipeline.named_outputs(layers, lengths, self.scalar_mix)
-        return (outputs, state) if return_state else outputs
 
     def zero_state(self, batch: int) -> BiLmState:
         """The state before any text, for `batch` rows."""

@@ -24,6 +24,7 @@ from elmo_tf.layers.bilm import BiLm, BiLmState
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.model.inputs import boundaries
 from elmo_tf.model.inputs.token_input import TokenInput
+from elmo_tf.text.tokens import split_and_pad
 
 Outputs = dict[str, tf.Tensor]
 State = BiLmState | None
@@ -148,3 +149,60 @@ def named_outputs(
         "default": tf.reduce_sum(elmo, axis=1) / count[:, tf.newaxis],
         "sequence_len": lengths,
     }
+
+
+def encode_text(
+    text: tf.Tensor, initial_state: State, *, model: Model, return_state: bool = False
+) -> Outputs | tuple[Outputs, BiLmState]:
+    """The whole pipeline from string `[batch]`; with `return_state` the state as well."""
+    tokens, lengths = split_and_pad(text)
+    return encode_tokens(tokens, lengths, initial_state, model=model, return_state=return_state)
+
+
+def encode_tokens(
+    tokens: tf.Tensor,
+    lengths: tf.Tensor,
+    initial_state: State,
+    *,
+    model: Model,
+    return_state: bool = False,
+) -> Outputs | tuple[Outputs, BiLmState]:
+    """As `encode_text`, from tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
+    lengths = boundaries.checked_lengths(lengths, tokens)
+    embeddings = embed_tokens(tokens, lengths, model)
+    return _encode(embeddings, lengths, model, initial_state, return_state)
+
+
+def encode_ids(
+    token_ids: tf.Tensor,
+    lengths: tf.Tensor,
+    initial_state: State,
+    *,
+    model: Model,
+    return_state: bool = False,
+    static_shapes: bool = False,
+) -> Outputs | tuple[Outputs, BiLmState]:
+    """As `encode_tokens`, from ids: int32 `[batch, max_tokens, ...]`, int32 `[batch]`."""
+    lengths = boundaries.checked_lengths(lengths, token_ids)
+    embeddings = embed_ids(token_ids, lengths, model, static_shapes)
+    return _encode(embeddings, lengths, model, initial_state, return_state, static_shapes)
+
+
+def _encode(
+    embeddings: tf.Tensor,
+    lengths: tf.Tensor,
+    model: Model,
+    initial_state: State,
+    return_state: bool,
+    static_shapes: bool = False,
+) -> Outputs | tuple[Outputs, BiLmState]:
+    layers, state = run_layers(
+        embeddings,
+        lengths,
+        model.bilm,
+        initial_state=initial_state,
+        return_state=return_state,
+        static_shapes=static_shapes,
+    )
+    outputs = named_outputs(layers, lengths, model.scalar_mix)
+    return outputs if state is None else (outputs, state)

@@ -74,7 +74,7 @@ def test_repeated(model):
 
 
 def test_no_sentence(model):
-    with pytest.raises(InputError, match="no sentence in the text"):
+    with pytest.raises(InputError, match="no sentence with a token"):
         mean_initial_state(model.encoder, [[], []])
 
 
