@@ -70,7 +70,7 @@ def test_from_raw_text_to_an_export(tokenizer, separator, tmp_path, capfd):
     figures = [
         float(line.split("perplexity ")[1].split()[0])
         for line in capfd.readouterr().out.splitlines()
-        if "held-out perplexity" in line
+        if line.startswith("step ") and "held-out perplexity" in line
     ]
     assert len(figures) > 2
     assert figures[-1] < figures[0] / 2
@@ -120,4 +120,5 @@ def check_bytes(model):
     np.testing.assert_array_equal(
         model([cyrillic])["word_emb"], model([cyrillic.encode()[:12]])["word_emb"]
     )
-    assert np.abs(model([cyrillic])["word_emb"] - model(["я老老老"])["word_emb"]).max() > 1e-4
+    # The first byte of the character that was cut counts.
+    assert np.any(characters.encode_token(cyrillic, 14) != characters.encode_token("я老老老", 14))
