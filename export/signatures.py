@@ -58,8 +58,11 @@ class Signatures:
         def traced(function: Any, *specs: Any) -> tf.types.experimental.GenericFunction:
             return tf.function(function, input_signature=specs, autograph=False)
 
+        def from_tokens(tokens: tf.Tensor, sequence_len: tf.Tensor) -> Outputs:
+            return self._from_tokens(tokens, sequence_len)
+
         self.tokens = traced(
-            lambda tokens, sequence_len: self._from_tokens(tokens, sequence_len),
+            from_tokens,
             self.TOKENS,
             self.SEQUENCE_LEN,
         )

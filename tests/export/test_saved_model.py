@@ -345,6 +345,12 @@ def test_nothing_of_this_machine_is_inside(exported):
         assert found == [], path.name
 
 
+def test_functions_have_names_in_profiles(exported):
+    content = (exported / "saved_model.pb").read_bytes()
+    assert b"from_tokens" in content
+    assert b"lambda" not in content
+
+
 def test_extra_assets(exported):
     extras = exported / "assets.extra"
     assert sorted(path.name for path in extras.iterdir()) == [
