@@ -179,7 +179,7 @@ def test_initial_weights_give_the_shape(folder, capfd):
             "--batch_size must be an integer <= 16777216, got 100000000000000",
         ),
         (
-            ["--batch_size=1000000"],
+            ["--batch_size=10000000"],
             2,
             r"--batch_size \* --accumulation_steps \* --unroll_steps \(tokens of a step\) .*",
         ),
