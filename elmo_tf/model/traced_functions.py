@@ -1,6 +1,7 @@
 """Traced functions that serve every batch size and length."""
 
-from collections.abc import Callable, Hashable, Iterator
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import tensorflow as tf
@@ -62,17 +63,22 @@ def _traced(
 ) -> tf.types.experimental.GenericFunction:
     """A function of the tensors among `arguments`, in their order."""
     structure = tf.nest.map_structure(lambda leaf: leaf is not None, arguments)
-
-    def call(*tensors: tf.Tensor) -> Any:
-        return function(*_filled(structure, iter(tensors)), **options)
-
+    # TensorFlow tells functions apart by their code where it warns of frequent retracing. A partial
+    # has none; what one `def` made would look like a single function that is traced for each call.
+    call = functools.partial(_call, function, structure, options)
     signature = [_any_size(tensor) for tensor in tensors]
     return tf.function(call, input_signature=signature, autograph=False)
 
 
-def _filled(structure: Any, tensors: Iterator[tf.Tensor]) -> Any:
-    """The structure with the next tensor for each True, and None for each False."""
-    return tf.nest.map_structure(lambda is_tensor: next(tensors) if is_tensor else None, structure)
+def _call(
+    function: Callable[..., Any], structure: Any, options: dict[str, Hashable], *tensors: tf.Tensor
+) -> Any:
+    """Calls with the next tensor for each True of the structure, and None for each False."""
+    rest = iter(tensors)
+    arguments = tf.nest.map_structure(
+        lambda is_tensor: next(rest) if is_tensor else None, structure
+    )
+    return function(*arguments, **options)
 
 
 def _any_size(tensor: tf.Tensor) -> tf.TensorSpec:
