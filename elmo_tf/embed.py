@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, text_flags
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import batches
 from elmo_tf.vectors import choices
@@ -56,7 +56,7 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_string("output_file", None, "The HDF5 file to write.", _FLAGS, required=True)
-command_line.add_text_flags(_FLAGS, "that of the model, or whitespace and none if unknown")
+text_flags.define(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_enum(
     "layers",
     "all",
@@ -110,7 +110,7 @@ def _run(options: flags.FlagValues) -> None:
     text = _checked_input(options)
     vector_file.check_output(options.output_file, options.overwrite)
     encoder = ElmoEncoder.from_model(options.model)
-    tokenizer, normalize = command_line.text_settings(options, encoder.tokenizer, encoder.normalize)
+    tokenizer, normalize = text_flags.settings(options, encoder.tokenizer, encoder.normalize)
     with _Display(os.path.getsize(text) if os.path.isfile(text) else None) as display:
         summary = embed_file(
             encoder,

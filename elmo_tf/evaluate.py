@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, tensorflow_start, text_flags
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.text import lines
@@ -68,7 +68,7 @@ flags.DEFINE_string(
     "these sentences instead of zeros, as in an export with the same flag.",
     _FLAGS,
 )
-command_line.add_text_flags(_FLAGS, "that of the training run")
+text_flags.define(_FLAGS, "that of the training run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def _run(options: flags.FlagValues) -> None:
     start_paths = []
     if options.initial_state_files is not None:
         start_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
-    command_line.load_tensorflow()
+    tensorflow_start.load_tensorflow()
     from elmo_tf.model.loading import load_language_model
     from elmo_tf.scoring import evaluation
     from elmo_tf.text.corpus import WindowStream
@@ -101,9 +101,7 @@ def _run(options: flags.FlagValues) -> None:
     from elmo_tf.text.tokens import make_tokenizer
 
     trained = load_language_model(os.path.expanduser(options.model_dir))
-    tokenizer = make_tokenizer(
-        *command_line.text_settings(options, trained.tokenizer, trained.normalize)
-    )
+    tokenizer = make_tokenizer(*text_flags.settings(options, trained.tokenizer, trained.normalize))
     reader = SentenceReader(paths, tokenizer, passes=1)
     start = None
     if start_paths:

@@ -34,7 +34,7 @@ from typing import BinaryIO
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, text_flags
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens
@@ -68,7 +68,7 @@ flags.DEFINE_integer(
     lower_bound=1,
     flag_values=_FLAGS,
 )
-command_line.add_text_flags(_FLAGS, "that of the training run")
+text_flags.define(_FLAGS, "that of the training run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,7 +84,7 @@ def _run(options: flags.FlagValues) -> None:
     _check_output(options.output_file, path)
     trained = load_language_model(os.path.expanduser(options.model_dir))
     tokenizer = tokens.make_tokenizer(
-        *command_line.text_settings(options, trained.tokenizer, trained.normalize)
+        *text_flags.settings(options, trained.tokenizer, trained.normalize)
     )
     ends: deque[int] = deque()
     sentences = tokens.tokenize_lines(_read(path, ends), tokenizer)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from elmo_tf.cli import command_line, train_flags
+from elmo_tf.cli import command_line, tensorflow_start, train_flags
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: flags.FlagValues) -> None:
     request_parts = _checked_flags(options)
-    command_line.load_tensorflow()
+    tensorflow_start.load_tensorflow()
     from elmo_tf.training import distributed, run_directory
 
     distribution = distributed.open_distribution(options.distribution)

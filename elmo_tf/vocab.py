@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 from tqdm import tqdm
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, tensorflow_start, text_flags
 from elmo_tf.errors import InputError, UsageError
 from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens, vocabulary
@@ -35,7 +35,7 @@ flags.DEFINE_string(
     _FLAGS,
     required=True,
 )
-command_line.add_text_flags(_FLAGS)
+text_flags.define(_FLAGS)
 flags.DEFINE_integer(
     "min_count",
     1,
@@ -61,7 +61,7 @@ def _run(options: flags.FlagValues) -> None:
     paths = lines.expand_globs(options.input_files, "--input_files")
     _check_output(options.output_file, paths)
     if options.tokenizer != "whitespace":
-        command_line.load_tensorflow()
+        tensorflow_start.load_tensorflow()
     tokenizer = tokens.make_tokenizer(options.tokenizer, options.normalize)
 
     text = vocabulary.count_tokens(tokens.tokenize_lines(_read(paths), tokenizer))

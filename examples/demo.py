@@ -28,7 +28,7 @@ import numpy as np
 # So that this file can be run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import tensorflow_start
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 from elmo_tf.text import tokens
@@ -99,7 +99,7 @@ def run(paths: Paths, num_steps: int) -> None:
     lines = prepare_text(paths, steps)
     for step in steps:
         make(step)
-    command_line.load_tensorflow()  # the tokenizer needs it
+    tensorflow_start.load_tensorflow()  # the tokenizer needs it
     found = senses.find_word(lines, tokens.make_tokenizer(TOKENIZER))
     vectors = vectors_from_export(paths, found)
     senses.show_neighbours(found, vectors)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, tensorflow_start, text_flags
 from elmo_tf.errors import UsageError
 from elmo_tf.formats import locate
 from elmo_tf.formats.reader import LocatedModel
@@ -79,7 +79,7 @@ flags.DEFINE_string(
     "elmo-evaluate has the same flag, to see what it is worth.",
     _FLAGS,
 )
-command_line.add_text_flags(_FLAGS, "that of the model, or whitespace and none if unknown")
+text_flags.define(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_bool(
     "overwrite",
     False,
@@ -131,7 +131,7 @@ def _run(options: flags.FlagValues) -> None:
     state_paths = []
     if options.initial_state_files is not None:
         state_paths = lines.expand_globs(options.initial_state_files, "--initial_state_files")
-    command_line.load_tensorflow()
+    tensorflow_start.load_tensorflow()
     from elmo_tf.model.encoder import ElmoEncoder
 
     from . import saved_model
@@ -139,7 +139,7 @@ def _run(options: flags.FlagValues) -> None:
     with found.open() as model:
         encoder = ElmoEncoder.from_model(model)
         if options.tokenizer or options.normalize:  # stored with the export
-            encoder.tokenizer, encoder.normalize = command_line.text_settings(
+            encoder.tokenizer, encoder.normalize = text_flags.settings(
                 options, encoder.tokenizer, encoder.normalize
             )
         saved_model.export(

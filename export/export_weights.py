@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, tensorflow_start
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.mapping import Arrays
@@ -64,7 +64,7 @@ def _run(options: flags.FlagValues) -> None:
     path = options.output_dir
     directories.check_directory_target(path, options.overwrite, _CONTENTS)
     if found.needs_tensorflow:
-        command_line.load_tensorflow()
+        tensorflow_start.load_tensorflow()
     with found.open() as model:
         _report_mix(model)
         ours: Arrays = {}

@@ -90,8 +90,8 @@ class Signatures:
     def text_in_training(self, text: tf.Tensor, training: tf.Tensor) -> Outputs:
         """As `text`, the same values; `training` decides how their gradient is computed.
 
-        With it activations are kept for a gradient written by hand, which makes a step of the
-        small size 1.7 times as fast. There is no dropout, whatever the encoder has.
+        If it is true, the LSTMs save activations for a gradient written by hand; a step of the
+        small size is then 1.7 times as fast. There is no dropout, whatever the encoder has.
         """
         if not self._trains_layers:
             return self.text(text)  # the gradient of the mix alone is cheap

@@ -237,7 +237,7 @@ def test_an_interrupted_run_is_continued_with_the_same_flags_only(folder, capfd,
 PROGRAM = """
 import functools, sys
 from elmo_tf import embed
-from elmo_tf.cli.command_line import load_tensorflow
+from elmo_tf.cli.tensorflow_start import load_tensorflow
 load_tensorflow()
 from elmo_tf.vectors import embed_file as module
 module.embed_file = functools.partial(module.embed_file, commit_seconds=0.0)

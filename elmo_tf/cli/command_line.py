@@ -20,11 +20,9 @@ import contextlib
 import copy
 import difflib
 import io
-import logging
 import os
 import re
 import sys
-import tempfile
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,8 +32,8 @@ from absl import flags
 
 from elmo_tf import __version__
 from elmo_tf.cli.signals import EndingSignals
+from elmo_tf.cli.tensorflow_start import load_tensorflow
 from elmo_tf.errors import InputError, UsageError
-from elmo_tf.text import tokens
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
@@ -185,59 +183,6 @@ def _every_character_printable() -> Iterator[None]:
         yield
 
 
-def add_text_flags(flag_values: flags.FlagValues, otherwise: str | None = None) -> None:
-    """Defines `--tokenizer` and `--normalize`, which mean the same in every command.
-
-    Args:
-      flag_values: of the command.
-      otherwise: where the command takes them from if they are not given, in words for `--help`; the
-        flags are None then. Without it they have defaults, "whitespace" and "none".
-    """
-    source = f" Default: {otherwise}." if otherwise else ""
-    flags.DEFINE_enum(
-        "tokenizer",
-        None if otherwise else "whitespace",
-        tokens.TOKENIZERS,
-        "How a line of text is split into tokens. whitespace: at ASCII white space, as the "
-        "exported model does it. The others come from tensorflow_text. unicode_whitespace: at "
-        "white space of any script; unicode_script: also where the script changes, as between "
-        "letters and punctuation; unicode_punctuation: also around each punctuation mark, symbol "
-        "and Han character." + source,
-        flag_values,
-    )
-    flags.DEFINE_enum(
-        "normalize",
-        None if otherwise else "none",
-        tokens.NORMALIZATIONS,
-        "Unicode normalization of the text before it is split. nfc: composes accents, which looks "
-        "the same; nfkc: also replaces ligatures, wide letters and no-break spaces by plain ones."
-        + source,
-        flag_values,
-    )
-
-
-def text_settings(
-    options: flags.FlagValues, tokenizer: str | None, normalize: str | None
-) -> tuple[str, str]:
-    """The tokenizer and normalization to use: of the flags, or else of the model.
-
-    A flag that differs from the model's own is warned of: vectors and figures of text that is split
-    in another way than the training's are worse, and nothing else shows it.
-
-    Args:
-      options: with the flags of `add_text_flags`.
-      tokenizer, normalize: the model's; None if they are not known.
-    """
-    chosen = []
-    own = (("tokenizer", tokenizer, "whitespace"), ("normalize", normalize, "none"))
-    for name, of_model, default in own:
-        value = options[name].value
-        if value is not None and of_model is not None and value != of_model:
-            warn(f"--{name}={value}: the model was trained with {of_model}")
-        chosen.append(value or of_model or default)
-    return chosen[0], chosen[1]
-
-
 def warn(message: str) -> None:
     """Prints a warning on stderr, in one line."""
     if sys.stderr is not None:
@@ -247,44 +192,6 @@ def warn(message: str) -> None:
 def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:
     """Makes `--former` another name of the flag `--name`; help does not show it."""
     flag_values[former] = flag_values[name]
-
-
-def load_tensorflow() -> None:
-    """Imports TensorFlow without its log lines, and makes it the backend of Keras.
-
-    Some of the lines are written by C++ before any setting is read, so the stream itself is set
-    aside during the import. With a TF_CPP_MIN_LOG_LEVEL below 3, a user's choice, all are visible.
-    """
-    if "tensorflow" in sys.modules:
-        return
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")
-    quiet = level not in ("0", "1", "2") and sys.stderr is not None
-    if quiet:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-        for name in ("tensorflow", "absl"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-    with _stderr_set_aside() if quiet else contextlib.nullcontext():
-        import tensorflow  # noqa: F401, what it prints while it starts is all that matters here
-
-
-@contextlib.contextmanager
-def _stderr_set_aside() -> Iterator[None]:
-    """Keeps what is written to stderr, by C++ too, and shows it only if the block fails."""
-    sys.stderr.flush()
-    descriptor = 2
-    terminal = os.dup(descriptor)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), descriptor)
-        try:
-            yield
-        except BaseException:
-            kept.seek(0)
-            os.write(terminal, kept.read())
-            raise
-        finally:
-            os.dup2(terminal, descriptor)
-            os.close(terminal)
 
 
 def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:

@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, text_flags
 from elmo_tf.config import inputs, model
 from elmo_tf.config.training import (
     DECAYING_SCHEDULES,
@@ -152,7 +152,7 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
     for name, meaning in floats.items():
         flags.DEFINE_float(name, defaults[name], meaning, flag_values=flag_values)
     command_line.accept_former_name(flag_values, "restart_share", "state_reset_rate")
-    command_line.add_text_flags(flag_values)
+    text_flags.define(flag_values)
 
 
 def _default_learning_rates() -> str:

@@ -20,7 +20,8 @@ _REQUIRED = object()
 _LEAST_FLOAT32, _GREATEST_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 # Limits of single dimensions. The greatest published: 4,096 LSTM units, 1,024 filters of a width.
 WIDEST = 1 << 16
-# Of what the graph holds once each: LSTM layers (2 published), highways (2), filter widths (7).
+# The graph grows with each LSTM layer, highway layer and filter width. The published models have
+# 2, 2 and 7 of them.
 MOST_LAYERS = 100
 
 

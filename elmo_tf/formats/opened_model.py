@@ -79,8 +79,8 @@ class OpenedModel:
     def read(self, names: Iterable[str], take: Callable[[str, np.ndarray], object]) -> None:
         """Reads arrays one at a time, each when the one before has been taken.
 
-        A training run has several copies of its model. If the newest turns out to be damaged, all
-        the arrays are read again from the one before, and a warning says so.
+        A training run has several checkpoints. If the newest is damaged, all arrays are read again
+        from the one before it, with a warning.
 
         Args:
           names: of `arrays`.

@@ -129,7 +129,8 @@ class SampledSoftmax(keras.layers.Layer):
         kernel = gather_rows(self.kernel, ids)  # [ids, dim]
         bias = gather_rows(self.bias, ids) - self._log_expected_count(ids, num_tries)
         target_logits = _logits_of_rows(inputs, kernel, bias, target_row)
-        # A target among the negatives is excluded from them; a row past them excludes none.
+        # `target_row` excludes the target from the negatives. If it isn't one of them, the row is
+        # beyond their rows and excludes none.
         of_negatives = log_sum_exp(kernel[:num_samples], bias[:num_samples], inputs, target_row)
         # log(exp(a) + exp(b)) - a without putting a and b into one array
         return tf.nn.softplus(of_negatives - target_logits)

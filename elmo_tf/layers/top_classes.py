@@ -69,7 +69,7 @@ def top_classes(
 
     def add_block(start: tf.Tensor, normalizers: tf.Tensor, best: _Best) -> tuple:
         end = tf.minimum(start + block_size, num_classes)
-        # Positions first, unlike in a loss: a search needs its values to be contiguous.
+        # Positions are the first axis here, unlike in the losses: top_k reads contiguous values.
         logits = tf.matmul(flat, kernel[start:end], transpose_b=True) + bias[start:end]
         logits = tf.reshape(logits, [num_directions, num_positions, end - start])
         block = tf.reduce_logsumexp(logits, axis=2)

@@ -60,8 +60,8 @@ def write_directory_atomically(
 ) -> Iterator[str]:
     """Yields a new directory to fill; it moves to `path` when the block ends without an error.
 
-    It is on the disk before it is moved. When the block fails, what `path` held before stays; see
-    `scratch.replacement`. Parents of `path` that are missing are made.
+    Its content is flushed to the disk before the move. If the block fails, `path` keeps what it
+    held; see `scratch.replacement`. Missing parents of `path` are made.
 
     Args:
       path: where the directory shall be.

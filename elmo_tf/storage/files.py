@@ -24,8 +24,8 @@ _MOST_BYTES = 1 << 26
 def write_atomically(path: str | os.PathLike) -> Iterator[str]:
     """Yields a path to write to; the file moves to `path` when the block ends without an error.
 
-    It is on the disk before it is moved, so not even a power cut leaves half a file under the
-    final name. When the block fails, what `path` held before stays; see `scratch.replacement`.
+    It is flushed to the disk before the move, so not even a power cut leaves half a file under the
+    final name. If the block fails, `path` keeps what it held; see `scratch.replacement`.
 
     Raises:
       InputError: see `check_target`; or the disk is full.

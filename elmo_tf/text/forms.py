@@ -80,8 +80,8 @@ def strings(value: Any, name: str) -> Texts | TokenRows:
 def token_rows(value: Any, name: str) -> TokenRows:
     """Tokens; text is refused, and text as `[batch, 1]`.
 
-    Tokens of any bytes have ids. So white space is refused in the only token of a sentence, which
-    is a text that was not split, and among other tokens it is part of one.
+    A sentence of one token that holds white space is refused: it is a text that was not split.
+    Among other tokens, white space is part of a token like any byte.
 
     Raises:
       InputError: an element is wrong, or a sentence is a string and not a list of tokens.

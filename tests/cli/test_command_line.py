@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 import elmo_tf
-from elmo_tf.cli import command_line
+from elmo_tf.cli import command_line, text_flags
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError, UsageError
 from tests.conftest import PROJECT_DIR
@@ -23,7 +23,7 @@ flags.DEFINE_bool("fast", False, "Goes faster.", FLAGS)
 flags.DEFINE_float("rate", None, "Per second.", flag_values=FLAGS, short_name="r")
 flags.DEFINE_string("note", None, "Any text.", FLAGS)
 command_line.accept_former_name(FLAGS, "number", "count")
-command_line.add_text_flags(FLAGS)
+text_flags.define(FLAGS)
 REQUIRED = ["--input_file=a", "--names=b,c"]
 
 
@@ -260,7 +260,7 @@ def test_help_waits_for_no_large_library(project_dir):
 
 def test_tensorflow_starts_without_a_word_and_as_the_backend(project_dir):
     program = (
-        "from elmo_tf.cli.command_line import load_tensorflow\n"
+        "from elmo_tf.cli.tensorflow_start import load_tensorflow\n"
         "load_tensorflow()\n"
         "load_tensorflow()\n"
         "import tensorflow as tf\n"
@@ -278,7 +278,7 @@ def test_what_tensorflow_says_is_shown_if_it_fails_to_load(project_dir, tmp_path
     )
     program = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        "from elmo_tf.cli.command_line import load_tensorflow\n"
+        "from elmo_tf.cli.tensorflow_start import load_tensorflow\n"
         "load_tensorflow()\n"
     )
     result = run_python(program, cwd=project_dir)
@@ -333,21 +333,16 @@ def test_a_full_disk_behind_stdout_is_one_line(project_dir, tmp_path):
     assert (process.returncode, errors) == (1, "elmo-script: No space left on device\n")
 
 
-def test_stdout_may_be_closed(project_dir, tmp_path):
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(body="pass"))
-    result = subprocess.run(
-        ["sh", "-c", '"$0" "$1" >&-', sys.executable, path],
-        env={**os.environ, "PYTHONPATH": str(project_dir)},
-        capture_output=True,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, b"")
+CLOSED = "elmo-script: stdout is closed, but the answer is printed there\n"
 
 
-def test_a_result_needs_stdout(project_dir, tmp_path):
+@pytest.mark.parametrize(
+    ("body", "status", "errors"),
+    [("pass", 0, ""), ("command_line.require_stdout('the answer')", 1, CLOSED)],
+)
+def test_only_a_result_needs_stdout(project_dir, tmp_path, body, status, errors):
     path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(body="command_line.require_stdout('the answer')"))
+    path.write_text(SCRIPT.format(body=body))
     result = subprocess.run(
         ["sh", "-c", '"$0" "$1" >&-', sys.executable, path],
         env={**os.environ, "PYTHONPATH": str(project_dir)},
@@ -355,8 +350,7 @@ def test_a_result_needs_stdout(project_dir, tmp_path):
         check=False,
         text=True,
     )
-    message = "elmo-script: stdout is closed, but the answer is printed there\n"
-    assert (result.returncode, result.stderr) == (1, message)
+    assert (result.returncode, result.stderr) == (status, errors)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])

@@ -427,7 +427,7 @@ def test_every_variable_of_the_layers_is_collected(config):
         variables[name].assign(array)
     collected = bilm_tf.collect_arrays(encoder)
     assert_same_bits(collected, arrays)
-    # What was collected before must not change when the variables do.
+    # Collected arrays are copies: later assignments to the variables don't change them.
     for variable in variables.values():
         variable.assign(tf.zeros_like(variable))
     assert_same_bits(collected, arrays)

@@ -42,8 +42,8 @@ SECONDS = 240  # much more than any of it takes
 TWO_CPUS = """
 import sys
 from elmo_tf import train
-from elmo_tf.cli import command_line
-command_line.load_tensorflow()
+from elmo_tf.cli import tensorflow_start
+tensorflow_start.load_tensorflow()
 import tensorflow as tf
 [cpu] = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

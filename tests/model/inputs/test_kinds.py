@@ -11,7 +11,8 @@ from elmo_tf.model.inputs.token_input import TokenInput
 
 # Where the kinds are defined, and the one format that has arrays for two of them.
 HOMES = ("elmo_tf/config/", "elmo_tf/model/inputs/", "elmo_tf/formats/bilm_tf.py")
-# This room knows words and no models: whether it was given a vocabulary says nothing of a model.
+# `text` may ask whether it was given a vocabulary: it knows no models, so that is no question
+# about a model's input.
 WITHOUT_MODELS = ("elmo_tf/text/",)
 KIND_NAMES = {"CharCnnConfig", "WordInputConfig", "CharacterInput", "WordInput"}
 KIND_ATTRIBUTES = {"char_cnn", "word_input", "word_embedding"}
