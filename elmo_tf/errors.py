@@ -5,6 +5,10 @@ from collections.abc import Iterable
 
 _LONGEST_NAME = 100
 _LONGEST_LIST = 500
+# No path that people use is longer; the end of a message, which says what to do, must not be cut.
+_LONGEST_WORD = 300
+_LONGEST_MESSAGE = 1500
+_OVERLONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 _TENSOR = re.compile(r"shape ?\[([0-9, ]*)\] and type (\w+)")
 _BYTES_OF_TYPES = {"double": 8, "int64": 8, "half": 2, "bfloat16": 2, "bool": 1, "uint8": 1}
 
@@ -20,7 +24,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str = "", *arguments: str) -> None:
-        super().__init__(message)
+        super().__init__(bounded(message))
         self.arguments = arguments
 
     # Keras adds several lines, with colour codes, to what a layer raises, unless it finds this.
@@ -33,6 +37,22 @@ class UsageError(InputError):
 
 class OutOfMemoryError(InputError, MemoryError):
     """More memory was asked for than there is. The message is one line that says for what."""
+
+
+def bounded(message: str) -> str:
+    """A message whose overlong words, and which itself if overlong, have "..." for their middle.
+
+    Messages repeat what the user gave, such as a flag's value, which may have any length.
+    """
+    if len(message) <= _LONGEST_WORD:
+        return message
+    message = _OVERLONG_WORD.sub(lambda word: _without_middle(word[0], _LONGEST_WORD), message)
+    return _without_middle(message, _LONGEST_MESSAGE)
+
+
+def _without_middle(text: str, most_characters: int) -> str:
+    half = (most_characters - 3) // 2
+    return text if len(text) <= most_characters else f"{text[:half]}...{text[-half:]}"
 
 
 def printable(name: str) -> str:

@@ -156,7 +156,11 @@ def test_a_bar_on_a_terminal(folder, capfd, monkeypatch):
         ({"text": "none"}, 1, "--input_file: there is no file none"),
         ({"text": "."}, 1, "--input_file: . is a directory"),
         ({"text": "binary"}, 1, "binary: is compressed with gzip; unpack it first"),
-        ({"output": "none/out"}, 1, "none/out: the directory {folder}/none does not exist"),
+        (
+            {"output": "text.txt/o"},
+            1,
+            "text.txt/o: can't be made, since {folder}/text.txt is not a directory",
+        ),
         ({"output": "."}, 1, ".: is a directory, not a file to write to"),
         ({"output": "old"}, 1, "old: exists; --overwrite replaces it"),
         ({"output": "text.txt"}, 2, "--output_file: text.txt is --input_file too"),

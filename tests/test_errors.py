@@ -30,6 +30,18 @@ def test_one_long_item_is_cut():
     assert len(shortened("x" * 501)) == 500
 
 
+@pytest.mark.parametrize("kind", [InputError, errors.UsageError, OutOfMemoryError])
+def test_messages_are_bounded_and_keep_both_ends(kind):
+    path = "a" * 2500 + "b" * 2500
+    message = str(kind(f"{path}: there is no such file; --help lists the flags"))
+    assert len(message) < 400
+    assert message.startswith("aaa") and "a...b" in message
+    assert message.endswith("b: there is no such file; --help lists the flags")
+    assert len(str(kind("a b " * 1000 + "the end"))) == 1499
+    assert str(kind("word " * 200)) == "word " * 200
+    assert str(kind(f"{'x' * 300} {'y' * 300}")) == f"{'x' * 300} {'y' * 300}"
+
+
 def test_names_are_quoted_and_cut():
     assert printable("a b") == "a b"
     assert printable("a\nb") == r"'a\nb'"

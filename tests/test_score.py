@@ -157,7 +157,11 @@ def test_text_that_is_not_utf8_is_refused_by_its_line(folder, capsys, arguments)
         ({"text": "none.txt"}, 1, "--input_file: no file matches none.txt"),
         ({"text": "run"}, 1, "--input_file: run is a directory; for its files give run/*"),
         ({"text": "*.t*"}, 2, "--input_file: takes one file, and *.t* is 2 files"),
-        ({"output": "none/scores"}, 1, "none/scores: the directory {}/none does not exist"),
+        (
+            {"output": "text.txt/s"},
+            1,
+            "text.txt/s: can't be made, since {}/text.txt is not a directory",
+        ),
         ({"output": "text.txt"}, 2, "--output_file: text.txt is --input_file too"),
     ],
 )

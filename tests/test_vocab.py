@@ -95,7 +95,12 @@ def test_text_without_a_vocabulary_leaves_the_old_file(folder, capfd, content, a
     ("inputs", "output", "status", "message"),
     [
         ("none*", "vocab", 1, "--input_files: no file matches none*"),
-        ("text.txt", "none/vocab", 1, "none/vocab: the directory {}/none does not exist"),
+        (
+            "text.txt",
+            "text.txt/v",
+            1,
+            "text.txt/v: can't be made, since {}/text.txt is not a directory",
+        ),
         ("text.txt", ".", 1, ".: is a directory, not a file to write to"),
         ("*.txt", "text.txt", 2, "--output_file: text.txt is one of --input_files too"),
         (

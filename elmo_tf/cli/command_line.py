@@ -20,12 +20,13 @@ import contextlib
 import copy
 import difflib
 import io
+import locale
 import os
 import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
@@ -33,7 +34,7 @@ from absl import flags
 from elmo_tf import __version__
 from elmo_tf.cli.signals import EndingSignals
 from elmo_tf.cli.tensorflow_start import load_tensorflow
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf.errors import InputError, UsageError, bounded
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
@@ -186,7 +187,7 @@ def _every_character_printable() -> Iterator[None]:
 def warn(message: str) -> None:
     """Prints a warning on stderr, in one line."""
     if sys.stderr is not None:
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {bounded(message)}", file=sys.stderr)
 
 
 def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:
@@ -204,6 +205,8 @@ def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
         near = difflib.get_close_matches(error.flagname, list(options), n=1)
         hint = f", did you mean --{near[0]}?" if near else f"; {_HINT}"
         raise UsageError(f"--{error.flagname}: unknown flag{hint}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(_undecodable_flag_file(argv) or f"--flagfile: {error}") from error
     except (flags.Error, ValueError) as error:
         failure = error
     if options.is_parsed():
@@ -216,6 +219,38 @@ def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
         raise UsageError(f"unexpected argument {stray[0]!r}; a glob needs quotes; {_HINT}")
     _check_text(options)
     return options
+
+
+def _undecodable_flag_file(argv: Sequence[str]) -> str | None:
+    """Names the flag file, and the line in it, that is not text in Python's encoding of files."""
+    waiting = _flag_files(argv)
+    seen = set()
+    while waiting:
+        path = waiting.pop(0)
+        if path in seen or not os.path.isfile(path):
+            continue
+        seen.add(path)
+        lines = Path(path).read_bytes().splitlines()
+        for number, line in enumerate(lines, start=1):
+            try:
+                line.decode(locale.getencoding())
+            except UnicodeDecodeError:
+                return f"--flagfile: {path}, line {number}: is not text in {locale.getencoding()}"
+        waiting += _flag_files(os.fsdecode(line).strip() for line in lines)
+    return None
+
+
+def _flag_files(arguments: Iterable[str]) -> list[str]:
+    """The values of `--flagfile=PATH`, and of `--flagfile PATH`, among arguments."""
+    found, is_next = [], False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if is_next:
+            found.append(os.path.expanduser(argument))
+        elif equals and name.lstrip("-") == "flagfile":
+            found.append(os.path.expanduser(value))
+        is_next = argument in ("--flagfile", "-flagfile")
+    return found
 
 
 def _check_text(options: flags.FlagValues) -> None:
@@ -290,6 +325,7 @@ def _report(program: str, message: str, status: int) -> int:
     _discard_stdout()
     line = re.sub(r"\s*[\r\n]+\s*", " ", message.strip())
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    line = bounded(line)
     if sys.stderr is not None:
         print(f"{program}: {line}", file=sys.stderr)
     return status

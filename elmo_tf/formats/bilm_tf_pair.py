@@ -75,16 +75,16 @@ def _options_in(place: Place) -> list[str]:
 
 
 def _weights_in(place: Place) -> list[str]:
-    """The weight files; beside them there may be vectors, which have the same ending."""
+    """The weight files. Vectors, and files that are no HDF5, may have the same ending."""
     found = [name for name in _names(place) if name.lower().endswith(WEIGHT_ENDINGS)]
     if len(found) < 2 or not place.is_local:
         return found
     weights = []
     for name in found:
         with place.local(name) as path:
-            if not _holds_vectors(path):
+            if h5py.is_hdf5(path) and not _holds_vectors(path):
                 weights.append(name)
-    return weights
+    return weights or found
 
 
 def _vocabulary_in(place: Place) -> str:

@@ -13,7 +13,9 @@ import itertools
 import os
 import zipfile
 from collections.abc import Iterator
+from typing import Any
 
+from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.formats.bilm_tf_pair import HOW_TO_NAME_A_PAIR, WEIGHT_ENDINGS, BilmTfPair
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
@@ -46,6 +48,10 @@ def find_model(
       InputError: there is no such file, or no model in it, or more than one; the message says what
         was looked for and what is there.
     """
+    _require_path("path", path)
+    for name, value in (("weights", weights), ("vocabulary", vocabulary)):
+        if value is not None:
+            _require_path(name, value)
     place = _place(path, weights, vocabulary)
     for reader in READERS:
         if reader.recognizes(place):
@@ -70,6 +76,11 @@ def open_model(model: str | os.PathLike | LocatedModel | OpenedModel) -> Iterato
     located = model if isinstance(model, LocatedModel) else find_model(model)
     with located.open() as opened:
         yield opened
+
+
+def _require_path(name: str, value: Any) -> None:
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise checks.refusal(name, "a path (str or os.PathLike)", value)
 
 
 def _place(

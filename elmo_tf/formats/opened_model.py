@@ -2,13 +2,17 @@
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from elmo_tf.config.model import ElmoConfig
+from elmo_tf.errors import listed
 from elmo_tf.storage.stored_array import StoredArray
 from elmo_tf.text.vocabulary import Vocabulary
+
+_logger = logging.getLogger(__name__)
 
 # Beginnings of the names of arrays; all others are the biLM's.
 SCALAR_MIX, SOFTMAX = "scalar_mix.", "softmax."
@@ -80,7 +84,8 @@ class OpenedModel:
         """Reads arrays one at a time, each when the one before has been taken.
 
         A training run has several checkpoints. If the newest is damaged, all arrays are read again
-        from the one before it, with a warning.
+        from the one before it, with a warning. Arrays that hold NaN or infinity are named in a
+        warning too: every vector computed from them would be NaN.
 
         Args:
           names: of `arrays`.
@@ -91,11 +96,27 @@ class OpenedModel:
         """
         names = list(names)
 
+        not_finite: list[str] = []
+
         def read_from(arrays: StoredArrays) -> None:
+            not_finite.clear()
             for name in names:
-                take(name, arrays[name].read())
+                values = arrays[name].read()
+                if not _is_finite(values):
+                    not_finite.append(name)
+                take(name, values)
 
         if self._attempt is None:
             read_from(self.arrays)
         else:
             self._attempt(read_from)
+        if not_finite:
+            _logger.warning("%s: NaN or infinity in %s", self.source, listed(not_finite, ", "))
+
+
+def _is_finite(values: np.ndarray) -> bool:
+    """Whether no value is NaN or infinite; one of them makes the sum so, which is quick to see."""
+    if values.dtype.kind != "f":
+        return True
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity
+        return bool(np.isfinite(np.sum(values, dtype=np.float64)))

@@ -95,11 +95,7 @@ def check_directory_target(path: str | os.PathLike, overwrite: bool, contents: C
     """
     # A link is written through, as an ordinary mkdir or open would do.
     target = os.path.realpath(os.path.expanduser(path))
-    parent = _existing_parent(target)
-    if not os.path.isdir(parent):
-        raise InputError(f"{path}: can't be made, since {parent} is not a directory")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: can't be made in {parent}: no permission to write there")
+    files.check_parents(path, target)
     if not os.path.exists(target):
         return target
     if not os.path.isdir(target):
@@ -154,14 +150,6 @@ def _entries_below(
             yield from _entries_below(entry.path, contents, f"{name}/")
 
 
-def _existing_parent(target: str) -> str:
-    """The nearest directory above `target` that is there already, or the file that is there."""
-    parent = os.path.dirname(target)
-    while not os.path.lexists(parent):
-        parent = os.path.dirname(parent)
-    return parent
-
-
 def size_in_words(path: str | os.PathLike) -> str:
     """The size of a file, or of a directory with what is in it: "12.3 MB"."""
     path = os.path.expanduser(path)
@@ -184,12 +172,11 @@ def check_archive_target(path: str, overwrite: bool, contents: Contents) -> None
     """Raises an `InputError` if an archive can't, or must not, be written to `path`.
 
     Args:
-      path: of the archive; the directory above it may be made later.
+      path: of the archive.
       overwrite: whether an archive that is there is replaced.
       contents: what that one may hold.
     """
-    if os.path.isdir(os.path.dirname(path)):
-        files.check_target(path)
+    files.check_target(path)
     if not os.path.exists(path):
         return
     if not overwrite:

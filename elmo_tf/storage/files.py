@@ -25,7 +25,8 @@ def write_atomically(path: str | os.PathLike) -> Iterator[str]:
     """Yields a path to write to; the file moves to `path` when the block ends without an error.
 
     It is flushed to the disk before the move, so not even a power cut leaves half a file under the
-    final name. If the block fails, `path` keeps what it held; see `scratch.replacement`.
+    final name. If the block fails, `path` keeps what it held; see `scratch.replacement`. Missing
+    parents of `path` are made.
 
     Raises:
       InputError: see `check_target`; or the disk is full.
@@ -62,19 +63,35 @@ def check_target(path: str | os.PathLike) -> str:
     """Where `write_atomically` will write; called early, it saves a long run that can't end well.
 
     Raises:
-      InputError: `path` is a directory, a device or a pipe, or the directory it should lie in does
-        not exist.
+      InputError: `path` is a directory, a device or a pipe, or its parents can't be made.
     """
     # A link is written through, as an ordinary open would do.
     target = os.path.realpath(os.path.expanduser(path))
-    directory = os.path.dirname(target)
     if os.path.isdir(target):
         raise InputError(f"{path}: is a directory, not a file to write to")
     if os.path.exists(os.path.expanduser(path)) and not os.path.isfile(target):
         raise InputError(f"{path}: is not a regular file, and would be replaced by one")
-    if not os.path.isdir(directory):
-        raise InputError(f"{path}: the directory {directory} does not exist")
+    check_parents(path, target)
     return target
+
+
+def check_parents(path: str | os.PathLike, target: str) -> None:
+    """Checks that `target` can be created: the nearest existing parent is a writable directory.
+
+    Args:
+      path: `target` as the user named it, for the error.
+      target: an absolute path.
+
+    Raises:
+      InputError: the parent is a file, or may not be written to.
+    """
+    parent = os.path.dirname(target)
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent)
+    if not os.path.isdir(parent):
+        raise InputError(f"{path}: can't be made, since {parent} is not a directory")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: can't be made in {parent}: no permission to write there")
 
 
 def require_utf8(path: str | os.PathLike) -> None:

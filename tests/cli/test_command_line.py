@@ -1,5 +1,7 @@
 """Commands as a shell sees them: what goes to which stream, and the exit status."""
 
+import importlib
+import locale
 import os
 import signal
 import subprocess
@@ -368,3 +370,31 @@ def test_what_the_encoding_lacks_is_printed_as_an_escape(project_dir, tmp_path, 
 def test_version(capsys, arguments):
     assert call(arguments, raising(AssertionError("must not run"))) == 0
     assert capsys.readouterr() == (f"{PROGRAM} {elmo_tf.__version__}\n", "")
+
+
+def test_a_flag_file_that_is_not_text_is_named_with_its_line(tmp_path, capsys):
+    encoding = locale.getencoding()
+    inner, outer = tmp_path / "inner.flags", tmp_path / "outer.flags"
+    inner.write_bytes(b"--count=3\n--note=\xff\n")
+    outer.write_text(f"--fast\n--flagfile={inner}\n")
+    for arguments in ([f"--flagfile={inner}"], ["--flagfile", str(outer)]):
+        assert call([*REQUIRED, *arguments]) == 2
+        expected = f"{PROGRAM}: --flagfile: {inner}, line 2: is not text in {encoding}\n"
+        assert capsys.readouterr() == ("", expected)
+
+
+DOOR_NAMES = ("vocab", "train", "evaluate", "score", "embed", "export_elmo", "export_weights")
+
+
+@pytest.mark.parametrize("name", DOOR_NAMES)
+def test_values_of_any_length_give_short_errors(name, capsys, monkeypatch):
+    """Of each command, every flag of text by itself."""
+    module = importlib.import_module(f"{'export' if 'export' in name else 'elmo_tf'}.{name}")
+    monkeypatch.setattr(command_line, "load_tensorflow", lambda: None)
+    is_text = [f for f in module._FLAGS if module._FLAGS[f].flag_type() == "string"]
+    assert is_text
+    for flag in is_text:
+        value = "x" * 5000
+        assert module.main([f"--{other}={value}" for other in is_text if other != flag]) != 0
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == 1 and len(errors) < 1000, errors

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 
@@ -101,6 +102,20 @@ def test_home_directory(pair, monkeypatch):
     assert_is_the_model("~/m/options.json", "~/m/weights.hdf5")
 
 
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ((None,), "path must be a path (str or os.PathLike), got None"),
+        ((b"m",), "path must be a path (str or os.PathLike), got b'm'"),
+        ((5, "w"), "path must be a path (str or os.PathLike), got 5"),
+        (("o", 5), "weights must be a path (str or os.PathLike), got 5"),
+        (("o", "w", ["a"]), "vocabulary must be a path (str or os.PathLike), got ['a']"),
+    ],
+)
+def test_what_is_no_path(named, message):
+    assert error_of(*named) == message
+
+
 def test_names_with_commas(pair):
     directory = pair.rename(pair.parent / "m, of, commas")
     assert_is_the_model(directory)
@@ -155,6 +170,32 @@ def test_vectors_beside_the_weights(pair, has_sentences):
     assert error_of(pair) == expected
 
 
+@pytest.mark.parametrize("content", [b"", b"no HDF5 at all"])
+def test_files_that_are_no_hdf5_beside_the_weights(pair, content):
+    (pair / "a.hdf5").write_bytes(content)
+    assert_is_the_model(pair)
+    (pair / "weights.hdf5").unlink()
+    assert error_of(pair).startswith(f"{pair}/a.hdf5: ")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_arrays_that_are_not_finite_are_named_once(pair, caplog, value):
+    arrays = random_arrays()
+    names = list(arrays)[1:3]
+    for name in names:
+        arrays[name].flat[-1] = value
+    arrays[names[0]].flat[0] = -value
+    bilm_tf.write_weights(pair / "weights.hdf5", arrays, CONFIG)
+    ours = [
+        name
+        for name, array in bilm_tf.from_bilm_tf(CONFIG, arrays).items()
+        if not np.isfinite(array).all()
+    ]
+    assert len(ours) >= 2
+    read(pair)
+    assert caplog.messages == [f"{pair}/weights.hdf5: NaN or infinity in {', '.join(ours)}"]
+
+
 def test_what_elmo_embed_writes_is_recognized(pair):
     with VectorFile(str(pair / "vectors.hdf5"), {"layers": "top"}) as file:
         file.write(0, np.zeros((2, 14), np.float32))
@@ -177,7 +218,7 @@ def test_text_settings_beside_a_pair(pair):
 
 
 def test_ambiguous_directory_lists_its_candidates(pair):
-    (pair / "b.hdf5").write_bytes(b"")
+    shutil.copy(pair / "weights.hdf5", pair / "b.hdf5")
     assert error_of(pair) == (
         f"{pair}: more than one weight file (*.hdf5): b.hdf5, weights.hdf5; "
         "name both files as OPTIONS.json,WEIGHTS.hdf5"

@@ -91,9 +91,23 @@ def test_long_names_are_no_obstacle(tmp_path):
 def test_wrong_targets(tmp_path):
     with pytest.raises(InputError, match="is a directory"):
         files.write_json(tmp_path, {})
-    with pytest.raises(InputError, match=r"the directory .*absent does not exist"):
-        files.write_json(tmp_path / "absent" / "out.json", {})
-    assert os.listdir(tmp_path) == []
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match=r"can't be made, since .*file is not a directory"):
+        files.write_json(tmp_path / "file" / "out.json", {})
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_missing_parents_are_made_and_removed_again_after_a_failure(tmp_path):
+    files.write_json(tmp_path / "a/b/out.json", {"a": 1})
+    assert files.read_json(tmp_path / "a/b/out.json") == {"a": 1}
+
+    def fail():
+        with files.write_atomically(tmp_path / "a/c/d/out"):
+            raise InputError("failed")
+
+    with pytest.raises(InputError, match="failed"):
+        fail()
+    assert os.listdir(tmp_path / "a") == ["b"]
 
 
 def test_paths_that_are_not_utf8(tmp_path):
