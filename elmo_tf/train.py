@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from elmo_tf.cli import command_line, tensorflow_start, train_flags
+from elmo_tf.cli.signals import StoppedBySignal
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
 from elmo_tf.errors import InputError, UsageError
@@ -105,9 +106,10 @@ def _train(
     first_step, begin = trainer.step, time.monotonic()
     outcome = trainer.train()
     if outcome.signal:
-        raise KeyboardInterrupt(
+        raise StoppedBySignal(
             f"stopped by {outcome.signal} at step {outcome.step:,} of {run.num_steps:,}, which is "
-            f"saved in {run.directory}; the same command goes on from there"
+            f"saved in {run.directory}; the same command goes on from there",
+            outcome.signal,
         )
     if not distribution.is_chief:
         return

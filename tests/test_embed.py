@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -206,6 +207,29 @@ def test_overwrite(folder):
     (folder / "out.hdf5").write_bytes(b"old")
     assert run("--overwrite", "--layers=word") == 0
     assert len(read()) == 5
+
+
+@pytest.mark.usefixtures("terminal_signals")
+def test_sigterm_keeps_what_was_computed(folder, capfd, monkeypatch):
+    (folder / "text.txt").write_bytes(TEXT * 9)
+    monkeypatch.setattr(embed_file_module, "_CHUNK_BYTES_PER_TOKEN", 20)
+    commit = VectorFile.commit
+
+    def commit_and_receive(file, progress):
+        commit(file, progress)
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VectorFile, "commit", commit_and_receive)
+        patch.setattr(time, "monotonic", functools.partial(next, itertools.count(step=60)))
+        assert run("--batch_tokens=20", "--layers=word") == 143
+    errors = capfd.readouterr().err
+    message = r"elmo-embed: stopped by SIGTERM; the same command continues after line (\d+)\n"
+    lines = re.fullmatch(message, errors)[1]
+    assert int(lines) > 0
+    assert run("--layers=word") == 0
+    assert capfd.readouterr().out.startswith(f"continuing after line {lines}\n45 lines, ")
+    assert len(read()) == 45
 
 
 def test_an_interrupted_run_is_continued_with_the_same_flags_only(folder, capfd, monkeypatch):

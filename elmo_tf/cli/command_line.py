@@ -10,8 +10,8 @@ A command module keeps its own `flags.FlagValues`, so that importing it touches 
     def main(argv: Sequence[str] | None = None) -> int:
         return command_line.run(_FLAGS, _run, argv, __doc__)
 
-Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted, 129 and 143 ended by
-SIGHUP and SIGTERM, 141 the reader of stdout left.
+Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted (SIGINT), 129 and 143 ended by
+SIGHUP and SIGTERM, which includes a run that was saved, 141 the reader of stdout left.
 A mistake of the user gives one line on stderr; with ELMO_TF_TRACEBACK=1 its traceback as well. Any
 other exception is a fault of ours and keeps its traceback.
 """
@@ -115,7 +115,8 @@ def _exit_status(program: str, answer: Callable[[], None]) -> int:
         _discard_stdout()
         return READER_LEFT
     except KeyboardInterrupt as interrupt:
-        return _report(program, str(interrupt) or "interrupted", signals.exit_status)
+        status = getattr(interrupt, "exit_status", signals.exit_status)
+        return _report(program, str(interrupt) or "interrupted", status)
     except UsageError as error:
         return _report(program, str(error), CALLED_WRONGLY)
     except InputError as error:

@@ -12,6 +12,19 @@ _SIGNALS = ("SIGTERM", "SIGHUP")
 _SECONDS_APART = 1.0
 
 
+class StoppedBySignal(KeyboardInterrupt):
+    """A command has ended its work in order because a signal asked it to.
+
+    Args:
+      message: one line.
+      name: of the signal, such as "SIGTERM".
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.exit_status = 128 + signal.Signals[name]
+
+
 class EndingSignals(contextlib.AbstractContextManager):
     """Within its block SIGTERM and SIGHUP raise a `KeyboardInterrupt` that names them.
 
