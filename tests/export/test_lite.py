@@ -131,7 +131,10 @@ def test_the_page_about_it(project_dir, tmp_path, monkeypatch):
     text = (project_dir / "docs/small_devices.md").read_text(encoding="utf-8")
     names = {}
     shapes = {"P": CONFIG.lstm.projection_dim}
-    assert sum(run_python(code, names, shapes) for _, code in EXAMPLE.findall(text)) == 2
+    assert sum(run_python(code, names, shapes) for _, code in EXAMPLE.findall(text)) == 3
+    ids = elmo_tf.batch_to_ids([["The", "cat", "sat"], ["Rain"]])
+    expected = names["head"](names["encoder"](ids)["elmo"])
+    np.testing.assert_allclose(names["tags"], expected, rtol=0, atol=1e-6)
     sentences = [["The", "größeres", "x" * 60], [], ["", "\0"]]
     expected = elmo_tf.batch_to_ids(sentences)
     np.testing.assert_array_equal(names["character_ids"](sentences), expected)
