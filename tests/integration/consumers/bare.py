@@ -1,4 +1,4 @@
-"""A process that has TensorFlow and nothing else: PATH EXPECTED."""
+"""A process that has TensorFlow and nothing else: PATH EXPECTED [CLASSIFIER SCORES]."""
 
 import sys
 
@@ -8,6 +8,7 @@ guard.refuse(
     *("elmo_tf", "export", "tensorflow_hub", "tensorflow_text", "tf_keras", "keras_hub", "h5py")
 )
 
+import numpy as np
 import tensorflow as tf
 from expectation import Expectation
 
@@ -26,3 +27,8 @@ expected.check("tokens", model.tokens(inputs))
 expected.check("char_ids", signatures["char_ids"](char_ids=tf.constant(expected.char_ids)))
 expected.check("char_ids", model.char_ids(expected.char_ids))
 print("loaded and equal")
+if len(sys.argv) > 3:  # a classifier that Keras exported, and its scores of texts 0, 2, 4, ...
+    classifier = tf.saved_model.load(sys.argv[3])
+    scores = classifier.serve(tf.constant(expected.text[::2]))
+    np.testing.assert_allclose(scores, np.load(sys.argv[4]), rtol=0, atol=1e-6)
+    print("loaded and equal")
