@@ -47,8 +47,8 @@ _LSTM_NAME = re.compile(
     r"/LSTMCell/(?P<array>W_0|B|W_P_0)"
 )
 _GRAPH_LSTM_NAME = re.compile(
-    r"RNN_(?P<direction>[01])/rnn"
-    r"(?:/multi_rnn_cell/cell_(?P<layer>[0-9]+))?"
+    r"RNN_(?P<direction>[01])/"
+    r"(?:rnn(?:/multi_rnn_cell/cell_(?P<layer>[0-9]+))?|RNN/MultiRNNCell/Cell(?P<cell>[0-9]+)/rnn)"
     r"/lstm_cell/(?P<array>kernel|bias|projection/kernel)"
 )
 _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
@@ -132,22 +132,28 @@ def _lstm_name(direction: int | str, layer: int | str) -> str:
 def current_name(name: str) -> str:
     """The name of today for any name that bilm-tf gives or gave an array.
 
-    Older files of one-layer models lack "MultiRNNCell/Cell0"; the training graph and its
-    checkpoints have TensorFlow's own names for LSTM weights, after "lm/" and before ":0".
+    Older files of one-layer models lack "MultiRNNCell/Cell0". The training graph and its
+    checkpoints have TensorFlow's own names for LSTM weights, after "lm/" and before ":0"; the
+    inference graph, which modules of TensorFlow Hub hold, has a mixture of both.
     """
     name = name.removeprefix("lm/").removesuffix(":0")
     if match := _LSTM_NAME.fullmatch(name):
-        array = match["array"]
+        layer, array = match["layer"], match["array"]
     elif match := _GRAPH_LSTM_NAME.fullmatch(name):
-        array = _GRAPH_ARRAYS[match["array"]]
+        layer, array = match["layer"] or match["cell"], _GRAPH_ARRAYS[match["array"]]
     else:
         return name
-    return f"{_lstm_name(match['direction'], match['layer'] or 0)}/{array}"
+    return f"{_lstm_name(match['direction'], layer or 0)}/{array}"
 
 
 def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every array of the biLM (without softmax) by bilm-tf's name."""
     return mapping.shapes_of(table(config))
+
+
+def shapes_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """As `expected_shapes`, with those of a softmax if `arrays` has any part of one."""
+    return mapping.shapes_of(_table_for(config, arrays))
 
 
 def largest_file(config: ElmoConfig) -> int:

@@ -35,17 +35,18 @@ class DamagedCheckpointError(InputError):
     """A checkpoint that can't be read: cut off, changed, or partly gone."""
 
 
-class CheckpointReader:
-    """The arrays of a checkpoint by dictionary and name.
+class CheckpointFile:
+    """The arrays of any checkpoint of TensorFlow, 1 or 2, by the names that it gives them.
 
     Args:
-      prefix: path of the checkpoint without `.index`; of a SavedModel, `variables/variables`.
+      prefix: path of the checkpoint without `.index`.
+      read_first: the name of an array to read at once.
 
     Raises:
       DamagedCheckpointError: there is no such checkpoint, or it can't be read.
     """
 
-    def __init__(self, prefix: str | os.PathLike) -> None:
+    def __init__(self, prefix: str | os.PathLike, read_first: str | None = None) -> None:
         import tensorflow as tf
 
         # TensorFlow translates statuses of its C++ into one or the other.
@@ -57,36 +58,24 @@ class CheckpointReader:
             raise DamagedCheckpointError(f"{self.prefix}: there is no such checkpoint")
         try:
             self._reader = tf.train.load_checkpoint(self.prefix)
-            self._shapes = self._reader.get_variable_to_shape_map()
+            self.shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-            self._reader.get_tensor(_OBJECT_GRAPH)  # written last, so the first to be cut off
+            if read_first is not None:
+                self._reader.get_tensor(read_first)
         except self._read_errors as error:
             raise self._damaged(error) from error
 
-    def arrays(self, group: str = MODEL) -> dict[str, StoredArray]:
-        """The arrays of one dictionary by name, sorted.
+    def stored_arrays(self) -> dict[str, StoredArray]:
+        """All arrays by name, sorted.
 
         Reading one raises a `DamagedCheckpointError` if its bytes are not those that were written.
         """
-        start = f"{group}/"
         return {
-            _unescape(key[len(start) : -len(_VALUE)]): StoredArray(
+            key: StoredArray(
                 tuple(shape), self._dtypes[key].as_numpy_dtype, functools.partial(self._read, key)
             )
-            for key, shape in sorted(self._shapes.items())
-            if key.startswith(start) and key.endswith(_VALUE)
+            for key, shape in sorted(self.shapes.items())
         }
-
-    def model_arrays(self) -> dict[str, StoredArray]:
-        """The arrays of the dictionary `model`.
-
-        Raises:
-          InputError: there is no such dictionary.
-        """
-        found = self.arrays()
-        if not found:
-            raise InputError(f"{self.prefix}: is not a checkpoint of elmo_tf: no model in it")
-        return found
 
     def _read(self, key: str, rows: slice | None) -> np.ndarray:
         try:
@@ -100,6 +89,41 @@ class CheckpointReader:
         return DamagedCheckpointError(
             f"{self.prefix}: damaged or truncated checkpoint: {shortened(reason)}"
         )
+
+
+class CheckpointReader(CheckpointFile):
+    """The arrays of a checkpoint of ours by dictionary and name.
+
+    Args:
+      prefix: path of the checkpoint without `.index`; of a SavedModel, `variables/variables`.
+
+    Raises:
+      DamagedCheckpointError: there is no such checkpoint, or it can't be read.
+    """
+
+    def __init__(self, prefix: str | os.PathLike) -> None:
+        # Written last, so the first to be cut off.
+        super().__init__(prefix, read_first=_OBJECT_GRAPH)
+
+    def arrays(self, group: str = MODEL) -> dict[str, StoredArray]:
+        """The arrays of one dictionary by name, sorted; see `stored_arrays`."""
+        start = f"{group}/"
+        return {
+            _unescape(key[len(start) : -len(_VALUE)]): array
+            for key, array in self.stored_arrays().items()
+            if key.startswith(start) and key.endswith(_VALUE)
+        }
+
+    def model_arrays(self) -> dict[str, StoredArray]:
+        """The arrays of the dictionary `model`.
+
+        Raises:
+          InputError: there is no such dictionary.
+        """
+        found = self.arrays()
+        if not found:
+            raise InputError(f"{self.prefix}: is not a checkpoint of elmo_tf: no model in it")
+        return found
 
 
 def checkpoints_in(directory: str | os.PathLike) -> list[str]:

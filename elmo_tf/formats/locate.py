@@ -1,7 +1,8 @@
 """From what a user names as a model to the model.
 
-  find_model("elmo.zip")                       a zip of a model, as vectors.nlpl.eu has them
+  find_model("elmo.zip")                       a zip or tar of a model, as vectors.nlpl.eu has them
   find_model("directory")                      a model, a training run, or an export
+  find_model("directory/model.ckpt-1000")      one checkpoint of several in a directory
   find_model("options.json,weights.hdf5")      a pair in bilm-tf format
   find_model("options.json", "weights.hdf5")
 
@@ -11,24 +12,32 @@ A model with word input has a third file, the words it knows: "options.json,weig
 import contextlib
 import itertools
 import os
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
+from elmo_tf.formats.bilm_tf_checkpoint import BilmTfCheckpoint
 from elmo_tf.formats.bilm_tf_pair import HOW_TO_NAME_A_PAIR, WEIGHT_ENDINGS, BilmTfPair
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
+from elmo_tf.formats.hub_module import HubModule
 from elmo_tf.formats.opened_model import OpenedModel
-from elmo_tf.formats.places import Directory, NamedFiles, Place, Zip, enumerate_names
+from elmo_tf.formats.places import Archive, Directory, NamedFiles, Place, enumerate_names
 from elmo_tf.formats.reader import LocatedModel, Reader
 from elmo_tf.formats.saved_model import SavedModel
 from elmo_tf.formats.text_settings import TEXT_FILE
 from elmo_tf.formats.training_run import TrainingRun
+from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 # The formats we read, in the order in which they are asked. A new format is a row here.
-READERS: tuple[Reader, ...] = (SavedModel(), TrainingRun(), BilmTfPair())
+READERS: tuple[Reader, ...] = (
+    HubModule(),
+    SavedModel(),
+    TrainingRun(),
+    BilmTfCheckpoint(),
+    BilmTfPair(),
+)
 
 
 def find_model(
@@ -39,8 +48,9 @@ def find_model(
     """Finds the model that `path` names. Little is read but names.
 
     Args:
-      path: a directory, a zip, `OPTIONS,WEIGHTS` or `OPTIONS,WEIGHTS,VOCABULARY`; with `weights`,
-        the options file alone. A leading "~" stands for the home directory.
+      path: a directory, a zip or tar, a checkpoint in a directory, `OPTIONS,WEIGHTS` or
+        `OPTIONS,WEIGHTS,VOCABULARY`; with `weights`, the options file alone. A leading "~" stands
+        for the home directory.
       weights: the weight file.
       vocabulary: the vocabulary of a model with word input, if `weights` is given.
 
@@ -92,12 +102,14 @@ def _place(
         return _named_files(path, *(os.path.expanduser(each) for each in files_named))
     if os.path.isdir(path):
         return Directory(path)
+    if os.path.isfile(f"{path}.index"):  # a checkpoint of TensorFlow has no file of its own name
+        return Directory(os.path.dirname(path) or ".", os.path.basename(path))
     if os.path.isfile(path):
-        if zipfile.is_zipfile(path) or path.lower().endswith(".zip"):
-            return Zip(path)
+        if archives.is_archive(path):
+            return Archive(path)
         raise InputError(
-            f"{path}: is not a model by itself: {HOW_TO_NAME_A_PAIR}, or a directory or zip "
-            "that holds them"
+            f"{path}: is not a model by itself: {HOW_TO_NAME_A_PAIR}, or a directory, zip or "
+            "tar that holds them"
         )
     if "," in path:
         return _named_files(*_split_at_commas(path))

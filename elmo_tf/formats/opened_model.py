@@ -43,6 +43,8 @@ class OpenedModel:
       unroll_steps: tokens of a window in its training; None if the format does not say.
       softmax_is_passed_on: whether the format counts the softmax as a part of the model, and not
         of its training.
+      optimizer_is_passed_on: whether training that starts from the model continues with what the
+        optimizer stored. A run of ours is resumed in its own directory instead.
       provenance: sentences about where it comes from. They name no file.
       notes: sentences about anything odd, for a warning.
     """
@@ -56,6 +58,7 @@ class OpenedModel:
     normalize: str | None = None
     unroll_steps: int | None = None
     softmax_is_passed_on: bool = False
+    optimizer_is_passed_on: bool = False
     provenance: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     _attempt: Attempt | None = None

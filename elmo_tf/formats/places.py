@@ -49,6 +49,17 @@ class Place(Protocol):
         A copy is only made of a file of at most `largest` bytes.
         """
 
+    def local_folder(
+        self, names: Mapping[str, str], largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
+        """A directory in which several files can be read together, while the context lasts.
+
+        Args:
+          names: for each file its path in the directory, by its name in the place. A place whose
+            files are in a directory gives that: there both have to be equal.
+          largest: bytes of all of them; copies are only made of as many.
+        """
+
 
 class NamedFiles:
     """Files that the user named one by one, under the names that a directory would give them.
@@ -81,14 +92,25 @@ class NamedFiles:
     ) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self._files[name])
 
+    def local_folder(
+        self, names: Mapping[str, str], largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
+        raise NotImplementedError("files named one by one are in no common directory")
+
 
 class Directory:
-    """The files of a directory. Hidden ones are not listed."""
+    """The files of a directory. Hidden ones are not listed.
+
+    Args:
+      path: of the directory.
+      chosen: the checkpoint in it that the user named, without an ending, if one was.
+    """
 
     is_local = True
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, chosen: str | None = None) -> None:
         self.path = path
+        self.chosen = chosen
         self.originals = [path]
         try:
             with os.scandir(path) as entries:
@@ -110,35 +132,52 @@ class Directory:
     ) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self.shown(name))
 
+    def local_folder(
+        self, names: Mapping[str, str], largest: int | None = None
+    ) -> contextlib.AbstractContextManager[str]:
+        assert all(name == path for name, path in names.items())
+        return contextlib.nullcontext(self.path)
 
-class Zip:
-    """The files of a zip, in whatever folder of it; a copy is made of each that is read."""
+
+class Archive:
+    """The files of a zip or a tar, in whatever folder of it; a copy is made of each that is read.
+
+    What a Mac adds to archives ("__MACOSX/") is not listed.
+    """
 
     is_local = False
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.originals = [path]
-        with archives.open_zip(path) as archive:
-            self.names = sorted(name for name in archive.namelist() if not name.endswith("/"))
+        with archives.open_archive(path) as archive:
+            self._sizes = dict(archive.sizes)
+        self.names = sorted(name for name in self._sizes if not name.startswith("__MACOSX/"))
 
     def has(self, name: str) -> bool:
-        return name in self.names
+        return name in self._sizes
 
     def shown(self, name: str) -> str:
         return f"{self.path}/{printable(name)}"
 
     def size(self, name: str) -> int:
-        with archives.open_zip(self.path) as archive:
-            return archive.getinfo(name).file_size
+        return self._sizes[name]
 
     @contextlib.contextmanager
     def local(self, name: str, largest: int | None = None) -> Iterator[str]:
         with (
-            archives.open_zip(self.path) as archive,
+            archives.open_archive(self.path) as archive,
             archives.extracted(archive, name, largest) as path,
         ):
             yield path
+
+    @contextlib.contextmanager
+    def local_folder(self, names: Mapping[str, str], largest: int | None = None) -> Iterator[str]:
+        with (
+            archives.open_archive(self.path) as archive,
+            archives.extracted_folder(archive, names, largest) as folder,
+        ):
+            yield folder
 
 
 def _size(path: str) -> int:
@@ -164,6 +203,16 @@ def read_small_json(place: Place, name: str) -> dict[str, Any]:
 def read_options(place: Place, name: str) -> ElmoConfig:
     """The configuration in a file of options; errors as of `ElmoConfig.from_file`."""
     return ElmoConfig.from_options(read_small_json(place, name), place.shown(name))
+
+
+def visible_names(place: Place) -> list[str]:
+    """The names of files that are not hidden, as those are that a Mac puts beside each file."""
+    return [name for name in place.names if not base_name(name).startswith(".")]
+
+
+def base_name(name: str) -> str:
+    """A file's name without the folder of an archive in which it is."""
+    return name.rsplit("/", 1)[-1]
 
 
 def enumerate_names(names: Sequence[str]) -> str:

@@ -51,7 +51,8 @@ class StoredArray:
 
         def read(rows_of_view: slice | None) -> np.ndarray:
             values = of(self._read(rows))
-            return np.ascontiguousarray(values if rows_of_view is None else values[rows_of_view])
+            # Not `ascontiguousarray`, which gives an array without dimensions one.
+            return np.asarray(values if rows_of_view is None else values[rows_of_view], order="C")
 
         return StoredArray(of(zeros if rows is None else zeros[rows]).shape, self.dtype, read)
 

@@ -24,7 +24,7 @@ def path(tmp_path, monkeypatch):
 
 def extract(path, largest=None):
     with (
-        archives.open_zip(path) as archive,
+        archives.open_archive(path) as archive,
         archives.extracted(archive, "a/w.hdf5", largest) as copy,
         open(copy, "rb") as file,
     ):

@@ -1,0 +1,54 @@
+"""The vocabulary that lies beside a model's weights, packed with gzip or not."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from elmo_tf.config.model import ElmoConfig
+from elmo_tf.errors import InputError
+from elmo_tf.formats.places import Place, base_name, visible_names
+from elmo_tf.storage import archives
+from elmo_tf.text.vocabulary import Vocabulary
+
+_NAME = re.compile(r"(vocab.*|.*_vocab)\.txt(\.gz)?")
+_LARGEST = 1 << 28  # bytes, ten times those of any model's
+_HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
+
+
+class VocabularyFile(NamedTuple):
+    """A vocabulary while its file is open.
+
+    Attributes:
+      path: of the file, unpacked; None if there is none.
+      words: what is in it.
+    """
+
+    path: str | None
+    words: Vocabulary | None
+
+
+@contextlib.contextmanager
+def open_vocabulary(place: Place, config: ElmoConfig) -> Iterator[VocabularyFile]:
+    """The one vocabulary of a place, such as "vocab.txt", "vocab-2016.txt.gz" or "x_vocab.txt".
+
+    Raises:
+      InputError: the model reads words, and there is no vocabulary or more than one; or the file is
+        damaged or too large.
+    """
+    found = [name for name in visible_names(place) if _NAME.fullmatch(base_name(name))]
+    if len(found) != 1:
+        if config.input.needs_vocabulary:
+            what = "which is not there" if not found else f"and there are {len(found)}"
+            raise InputError(
+                f"{place.path}: the options have no char_cnn, so words are looked up in the table "
+                f"of a vocabulary, {what}; {_HOW_TO_NAME_WORDS}"
+            )
+        yield VocabularyFile(None, None)
+        return
+    (name,) = found
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(place.local(name, _LARGEST))
+        if archives.is_gzip(path):
+            path = stack.enter_context(archives.gunzipped(path, place.shown(name), _LARGEST))
+        yield VocabularyFile(path, Vocabulary.from_file(path, place.shown(name)))

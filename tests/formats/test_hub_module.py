@@ -1,0 +1,173 @@
+"""Modules of TensorFlow Hub in TF1 format against what `hub.load` made them compute."""
+
+import io
+import json
+import shutil
+import tarfile
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.errors import InputError
+from elmo_tf.formats import bilm_tf, locate
+from elmo_tf.model.encoder import ElmoEncoder
+
+NAMES = ["google_full", "google_other_sizes", "deeppavlov"]
+OUTPUTS = ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"]
+TOLERANCE = 5e-6  # of values up to 3; NumPy is as far from what the modules gave
+
+
+@pytest.fixture(scope="module")
+def folder(fixtures_dir):
+    return fixtures_dir / "tf1_hub"
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def name(request):
+    return request.param
+
+
+def test_arrays_are_those_of_its_source(folder, name):
+    weights = {}
+    with h5py.File(folder / name / "source/lm_weights.hdf5") as file:
+        file.visititems(
+            lambda key, item: (
+                weights.update({bilm_tf.current_name(key): item[()]})
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
+    mix = json.loads((folder / name / "mix.json").read_text())
+    with locate.find_model(folder / name / "module").open() as model:
+        expected = bilm_tf.from_bilm_tf(model.config, weights)
+        assert set(model.names(scalar_mix=False)) == set(expected)
+        for path, array in expected.items():
+            np.testing.assert_array_equal(model.arrays[path].read(), array)
+        assert set(model.arrays) - set(expected) == {
+            "scalar_mix.gamma",
+            "scalar_mix.layer_weights",
+        }
+        values = {
+            key: model.arrays[f"scalar_mix.{key}"].read() for key in ("gamma", "layer_weights")
+        }
+    flat = np.concatenate([np.ravel(each) for each in mix.values()]).astype(np.float32)
+    assert sorted(flat) == sorted([*values["layer_weights"], values["gamma"]])
+
+
+def test_outputs_are_those_of_its_signatures(folder, name):
+    """All but two rows, both the fifth of its signature.
+
+    The modules read the tokens "<S>" and "</S>" as their bytes, bilm-tf and we as boundaries. They
+    split text at spaces alone, we at tabs too.
+    """
+    sentences = json.loads((folder / "sentences.json").read_text())
+    expected = np.load(folder / name / "expected.npz")
+    encoder = ElmoEncoder.from_model(folder / name / "module")
+    lengths = [len(tokens) for tokens in sentences["tokens"]]
+    rows = [tokens + [""] * (max(lengths) - len(tokens)) for tokens in sentences["tokens"]]
+    of_tokens = encoder(tf.constant(rows), sequence_len=lengths)
+    of_text = encoder(sentences["text"])
+    gamma = encoder.scalar_mix.gamma.numpy() if name == "deeppavlov" else 1.0
+    for signature, outputs in (("tokens", of_tokens), ("default", of_text)):
+        assert not {"<S>", "\t"}.isdisjoint(sentences["tokens"][4] + list(sentences["text"][4]))
+        lengths = dict(enumerate(outputs["sequence_len"].numpy()))
+        del lengths[4]
+        for output in OUTPUTS:
+            for row, length in lengths.items():
+                np.testing.assert_allclose(
+                    outputs[output][row, :length],
+                    expected[f"{signature}/{output}"][row, :length],
+                    rtol=0,
+                    atol=TOLERANCE,
+                )
+        real = [row for row, length in lengths.items() if length]  # a mean of nothing is undefined
+        np.testing.assert_allclose(
+            outputs["default"].numpy()[real] / gamma,
+            expected[f"{signature}/default"][real],
+            rtol=0,
+            atol=TOLERANCE,
+        )
+
+
+def test_a_default_without_gamma_is_said(folder, caplog):
+    ElmoEncoder.from_model(folder / "deeppavlov/module")
+    assert "its own `default` leaves out gamma, " in caplog.text
+    caplog.clear()
+    ElmoEncoder.from_model(folder / "google_full/module")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("root", ["", "./", "elmo/3/"])
+def test_archive(folder, tmp_path, root):
+    module = folder / "google_other_sizes/module"
+    with tarfile.open(tmp_path / "module.tar.gz", "w:gz") as archive:
+        archive.add(module, root or ".")
+    arrays = []
+    for path in (module, tmp_path / "module.tar.gz"):
+        with locate.find_model(path).open() as model:
+            arrays.append({key: array.read() for key, array in model.arrays.items()})
+    assert arrays[0].keys() == arrays[1].keys()
+    for key, array in arrays[0].items():
+        np.testing.assert_array_equal(arrays[1][key], array)
+
+
+def error_of(path):
+    with pytest.raises(InputError) as caught, locate.find_model(path).open() as model:
+        model.read(model.names(), lambda name, array: None)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1200
+    return str(caught.value)
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder / "google_other_sizes/module", tmp_path / "copy")
+
+
+def test_files_that_are_missing(copy):
+    shard = copy / "variables/variables.data-00001-of-00002"
+    shard.unlink()
+    assert error_of(copy) == f"{copy}: has no variables/{shard.name}"
+    (copy / "variables/variables.index").unlink()
+    assert "is a SavedModel, but not an export of elmo_tf" in error_of(copy)
+
+
+@pytest.mark.parametrize("file", ["index", "data-00000-of-00002", "data-00001-of-00002"])
+@pytest.mark.parametrize("tenth", range(10))
+def test_cut_off_at_every_tenth(copy, file, tenth):
+    path = copy / f"variables/variables.{file}"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * tenth // 10])
+    assert "variables: damaged or truncated checkpoint: " in error_of(copy)
+
+
+def test_a_module_that_is_no_elmo(copy):
+    variable = tf.Variable([1.0, 2.0])
+    for path in (copy / "variables").iterdir():
+        path.unlink()
+    tf.raw_ops.SaveV2(
+        prefix=str(copy / "variables/variables"),
+        tensor_names=["module/embeddings"],
+        shape_and_slices=[""],
+        tensors=[variable],
+    )
+    assert error_of(copy) == (
+        f"{copy}: is a module of TensorFlow Hub, but no ELMo: it has variables module/embeddings"
+    )
+
+
+def test_an_archive_that_is_larger_than_its_variables(copy, tmp_path):
+    """Bytes that no variable accounts for are not unpacked."""
+    with tarfile.open(tmp_path / "bomb.tar.gz", "w:gz") as archive:
+        archive.add(copy, ".")
+    path = tmp_path / "bomb.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("tfhub_module.pb", "saved_model.pb", "variables/variables.index"):
+            archive.add(copy / name, name)
+        archive.add(copy / "variables/variables.data-00000-of-00002", "variables/x")
+        for shard in range(2):
+            entry = tarfile.TarInfo(f"variables/variables.data-{shard:05}-of-00002")
+            entry.size = 50_000_000
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)))
+    assert "not unpacked" in error_of(path)
