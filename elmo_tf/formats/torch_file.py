@@ -44,7 +44,7 @@ class _Storage(NamedTuple):
 
     key: str
     dtype: np.dtype
-    count: int
+    size: int
 
 
 class _Tensor(NamedTuple):
@@ -106,7 +106,7 @@ class _Storages:
         shape, strides = tensor.shape, tensor.strides
         steps = zip(shape, strides, strict=True)
         last = tensor.offset + sum((size - 1) * stride for size, stride in steps)
-        count = tensor.storage.count
+        count = tensor.storage.size
         is_within = min((tensor.offset, *shape, *strides)) >= 0 and last < count
         if math.prod(shape) and not (is_within and math.prod(shape) <= count):
             raise InputError(
@@ -153,7 +153,7 @@ def _open_legacy(file: IO[bytes], source: str) -> Iterator[Opened]:
         if key not in used:
             raise InputError(f"{source}: damaged: a storage that no tensor is a view of")
         count = int.from_bytes(file.read(8), "little")
-        if count != used[key].count:
+        if count != used[key].size:
             raise InputError(f"{source}: damaged or truncated: a storage has another size")
         offsets[key] = file.tell()
         file.seek(count * used[key].dtype.itemsize, os.SEEK_CUR)
@@ -173,7 +173,7 @@ def _open_zip(file: IO[bytes], source: str) -> Iterator[Opened]:
             offsets = {}
             for storage in {tensor.storage for tensor in tensors.values()}:
                 info = archive.getinfo(folder + storage.key)
-                size = storage.count * storage.dtype.itemsize
+                size = storage.size * storage.dtype.itemsize
                 if info.compress_type != zipfile.ZIP_STORED or info.file_size != size:
                     raise InputError(f"{source}: damaged: a storage is packed or of another size")
                 with archive.open(info) as member:
@@ -237,7 +237,7 @@ def _load(file: IO[bytes], source: str) -> Any:
     except InputError:
         raise
     # A damaged pickle may raise nearly anything.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise InputError(
             f"{source}: damaged or truncated file of torch.save: {type(error).__name__}"
         ) from error
