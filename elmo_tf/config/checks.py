@@ -162,6 +162,7 @@ def field(
     key: str = "",
     absent: Any = _REQUIRED,
     null_is_absent: bool = False,
+    omit_absent: bool = False,
 ) -> Any:
     """A dataclass field with its check and, for `options.json`, its key and how it is left out.
 
@@ -172,8 +173,15 @@ def field(
       absent: the value when `options.json` lacks the key. Not always `default`: a file that
         says nothing of highways has none.
       null_is_absent: whether `null` in the file means the same as leaving the key out.
+      omit_absent: whether a value equal to `absent` is left out of what is written.
     """
-    metadata = {"check": check, "key": key, "absent": absent, "null_is_absent": null_is_absent}
+    metadata = {
+        "check": check,
+        "key": key,
+        "absent": absent,
+        "null_is_absent": null_is_absent,
+        "omit_absent": omit_absent,
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -224,6 +232,8 @@ def write_section(config: Any) -> dict[str, Any]:
     section: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
+        if item.metadata["omit_absent"] and value == item.metadata["absent"]:
+            continue
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # published files say 3, not 3.0
         elif isinstance(value, tuple):

@@ -4,6 +4,7 @@
 has to ask which kind it has:
 
   needs_vocabulary       whether the model reads words by a vocabulary of its own
+  needs_dictionaries     whether it reads words and characters by dictionaries of its own
   share_softmax          whether the input's table is the kernel of the softmax too
   check_width            refuses a projection that the kind can't have
   num_parameters         how many values its weights have
@@ -41,6 +42,7 @@ class CharCnnConfig:
     """
 
     needs_vocabulary: ClassVar[bool] = False
+    needs_dictionaries: ClassVar[bool] = False
     share_softmax: ClassVar[bool] = False
 
     embedding_dim: int = checks.field(
@@ -142,6 +144,7 @@ class WordInputConfig:
     """
 
     needs_vocabulary: ClassVar[bool] = True
+    needs_dictionaries: ClassVar[bool] = False
     numbers_per_token: ClassVar[int] = 0  # a row is copied, and nothing computed
 
     vocabulary_size: int | None = checks.field(
@@ -192,7 +195,126 @@ class WordInputConfig:
         return checks.write_section(self)
 
 
-InputConfig = CharCnnConfig | WordInputConfig
+@dataclasses.dataclass(frozen=True)
+class DictionaryInputConfig:
+    """Characters and words of dictionaries, joined, as ELMoForManyLangs has it.
+
+    A token is looked up in a table of words and, character by character, in a table of characters,
+    over which a character CNN runs. Both vectors are joined and projected. Either may be missing.
+
+    Attributes:
+      word_dim: width of a word's vector; 0 for a model without words.
+      num_words: entries of the dictionary of words; 0 without words.
+      char_dim: width of a character's vector; 0 for a model without characters.
+      num_characters: entries of the dictionary of characters; 0 without characters.
+      filters: pairs (width in characters, number of filters).
+      num_highway_layers: highway layers over all filters, 0 for none.
+      max_characters_per_token: characters of a token with its two word marks. Longer tokens are
+        cut, for both dictionaries.
+      cuts_words: whether tokens are cut in a model without characters too.
+      activation: "relu" or "tanh", after the maximum over positions.
+    """
+
+    needs_vocabulary: ClassVar[bool] = False
+    needs_dictionaries: ClassVar[bool] = True
+    share_softmax: ClassVar[bool] = False
+
+    word_dim: int = checks.field(
+        100, checks.integer(minimum=0, limit=checks.WIDEST), "word_dim", absent=0
+    )
+    num_words: int = checks.field(
+        0, checks.integer(minimum=0, limit=_MOST_WORDS), "num_words", absent=0
+    )
+    char_dim: int = checks.field(
+        50, checks.integer(minimum=0, limit=checks.WIDEST), "char_dim", absent=0
+    )
+    num_characters: int = checks.field(
+        0, checks.integer(minimum=0, limit=_MOST_WORDS), "num_characters", absent=0
+    )
+    filters: tuple[tuple[int, int], ...] = checks.field(
+        DEFAULT_FILTERS, checks.filters, "filters", absent=DEFAULT_FILTERS
+    )
+    num_highway_layers: int = checks.field(
+        2, checks.integer(minimum=0, limit=checks.MOST_LAYERS), "n_highway", absent=0
+    )
+    max_characters_per_token: int = checks.field(
+        50,
+        checks.integer(minimum=3, limit=_LONGEST_TOKEN),
+        "max_characters_per_token",
+        absent=50,
+    )
+    cuts_words: bool = checks.field(True, checks.boolean, "cuts_words", absent=True)
+    activation: str = checks.field(
+        "relu", checks.one_of("relu", "tanh"), "activation", absent="relu"
+    )
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, "dictionary_input.")
+        for dim, size in (("word_dim", "num_words"), ("char_dim", "num_characters")):
+            if bool(getattr(self, dim)) != bool(getattr(self, size)):
+                raise InputError(
+                    f"dictionary_input.{dim} is {getattr(self, dim)} and {size} is "
+                    f"{getattr(self, size)}: both must be 0, or neither"
+                )
+        if not self.word_dim and not self.char_dim:
+            raise InputError("dictionary_input: word_dim or char_dim must be above 0")
+        widest = max(width for width, _ in self.filters)
+        if self.char_dim and self.max_characters_per_token < widest:
+            raise InputError(
+                f"dictionary_input.max_characters_per_token must be an integer >= {widest} (the "
+                f"widest of filters), got {self.max_characters_per_token}"
+            )
+
+    @property
+    def num_filters(self) -> int:
+        """All filters of all widths together; 0 without characters."""
+        return sum(count for _, count in self.filters) if self.char_dim else 0
+
+    @property
+    def numbers_per_token(self) -> int:
+        """The most intermediate numbers that reading a token takes; as for `CharCnnConfig`."""
+        return 2 * self.max_characters_per_token * self.num_filters
+
+    def check_width(self, projection_dim: int) -> None:
+        """Accepts every width: there is a projection always."""
+
+    def num_parameters(self, projection_dim: int) -> int:
+        """Values of all weights, for a projection to `projection_dim`."""
+        width = self.num_filters
+        convolutions = sum((size * self.char_dim + 1) * count for size, count in self.filters)
+        highways = self.num_highway_layers * 2 * width * (width + 1)
+        characters = self.num_characters * self.char_dim + convolutions + highways
+        projection = (width + self.word_dim + 1) * projection_dim
+        words = self.num_words * self.word_dim
+        return words + (characters if self.char_dim else 0) + projection
+
+    def with_vocabulary_size(self, size: int) -> Self:
+        """Refuses: a vocabulary is for training, which this kind has no part in.
+
+        Raises:
+          InputError: always.
+        """
+        raise InputError(
+            "a model with dictionary_input can't be trained as a language model: it reads the "
+            "dictionaries of the model it was made from, and no vocabulary"
+        )
+
+    def fits(self, other: "InputConfig") -> bool:
+        """Whether `other` is equal."""
+        return self == other
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Reads the section `dictionary_input`."""
+        checks.mapping(options["dictionary_input"], "dictionary_input")
+        return checks.read_section(cls, options, "dictionary_input")
+
+    def to_options(self) -> dict[str, Any]:
+        """The section `dictionary_input`, under its name."""
+        return {"dictionary_input": checks.write_section(self)}
+
+
+InputConfig = CharCnnConfig | WordInputConfig | DictionaryInputConfig
 
 
 def read_input(options: Mapping[str, Any]) -> InputConfig:
@@ -201,5 +323,7 @@ def read_input(options: Mapping[str, Any]) -> InputConfig:
     Raises:
       InputError: a key is missing, of the wrong type or out of its range.
     """
+    if "dictionary_input" in options:
+        return DictionaryInputConfig.from_options(options)
     kind = CharCnnConfig if "char_cnn" in options else WordInputConfig
     return kind.from_options(options)

@@ -37,6 +37,8 @@ class LstmConfig:
       use_skip_connections: whether layers from the second on add their input to their output.
       cell_clip: the cell is kept within [-cell_clip, cell_clip]; None for no clip.
       projection_clip: the same for the projected output.
+      always_projects: whether layers have a projection whatever its width, be it as wide as the
+        cell or wider. ELMoForManyLangs' layers do.
     """
 
     dim: int = checks.field(4096, checks.integer(minimum=1, limit=checks.WIDEST), "dim")
@@ -56,9 +58,13 @@ class LstmConfig:
         3.0, checks.optional(checks.positive_number), "proj_clip", absent=None
     )
 
+    always_projects: bool = checks.field(
+        False, checks.boolean, "always_projects", absent=False, omit_absent=True
+    )
+
     def __post_init__(self) -> None:
         checks.check_fields(self, "lstm.")
-        if self.projection_dim > self.dim:
+        if self.projection_dim > self.dim and not self.always_projects:
             raise InputError(
                 f"lstm.projection_dim must be an integer from 1 to {self.dim} (lstm.dim), "
                 f"got {self.projection_dim}"
@@ -66,8 +72,8 @@ class LstmConfig:
 
     @property
     def has_projection(self) -> bool:
-        """Whether a layer's output is projected down from its cell."""
-        return self.dim != self.projection_dim
+        """Whether a layer's output is projected from its cell."""
+        return self.always_projects or self.dim != self.projection_dim
 
     @property
     def num_parameters(self) -> int:

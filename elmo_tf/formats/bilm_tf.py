@@ -57,6 +57,11 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
     """All arrays of a model; with `vocabulary_size`, those of its softmax as well."""
     dim = config.lstm.projection_dim
+    if config.lstm.always_projects or type(config.input) not in _INPUT_ENTRIES:
+        raise InputError(
+            "bilm-tf format has no place for this model: its input is joined from words and "
+            "characters of dictionaries, or its LSTM layers project in every case"
+        )
     entries = _INPUT_ENTRIES[type(config.input)](config)
     for direction, stack in enumerate(("forward", "backward")):
         for layer in range(config.lstm.num_layers):

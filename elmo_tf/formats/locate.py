@@ -21,6 +21,7 @@ from elmo_tf.formats.bilm_tf_checkpoint import BilmTfCheckpoint
 from elmo_tf.formats.bilm_tf_pair import HOW_TO_NAME_A_PAIR, WEIGHT_ENDINGS, BilmTfPair
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.hub_module import HubModule
+from elmo_tf.formats.manylangs import ManyLangs
 from elmo_tf.formats.opened_model import OpenedModel
 from elmo_tf.formats.places import Archive, Directory, NamedFiles, Place, enumerate_names
 from elmo_tf.formats.reader import LocatedModel, Reader
@@ -36,6 +37,7 @@ READERS: tuple[Reader, ...] = (
     SavedModel(),
     TrainingRun(),
     BilmTfCheckpoint(),
+    ManyLangs(),
     BilmTfPair(),
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import listed
 from elmo_tf.storage.stored_array import StoredArray
+from elmo_tf.text.dictionaries import Dictionaries
 from elmo_tf.text.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class OpenedModel:
     notes: tuple[str, ...] = ()
     _attempt: Attempt | None = None
     _words: Vocabulary | None = None
+    _input_words: Dictionaries | None = None
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -72,8 +74,13 @@ class OpenedModel:
         return Vocabulary.from_file(self.vocabulary_file)
 
     @property
+    def input_words(self) -> Vocabulary | Dictionaries | None:
+        """What the model looks tokens up in; None if it needs nothing of the kind."""
+        return self.input_vocabulary if self._input_words is None else self._input_words
+
+    @property
     def input_vocabulary(self) -> Vocabulary | None:
-        """The words that the model looks up; None if it reads characters."""
+        """The words that the model looks up; None if it reads tokens in another way."""
         return self.vocabulary if self.config.input.needs_vocabulary else None
 
     def names(self, scalar_mix: bool = True, softmax: bool = True) -> list[str]:

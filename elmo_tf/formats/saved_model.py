@@ -14,6 +14,7 @@ from elmo_tf.formats.file_names import (
 )
 from elmo_tf.formats.opened_model import OpenedModel
 from elmo_tf.formats.places import Directory, Place, read_options
+from elmo_tf.text.dictionaries import CHARACTERS_FILE, WORDS_FILE, Dictionaries
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 _OPTIONS = f"{EXTRA_DIRECTORY}/{OPTIONS_FILE}"
@@ -39,6 +40,7 @@ class SavedModel:
         words_file = place.shown(_VOCABULARY) if place.has(_VOCABULARY) else None
         if config.input.needs_vocabulary and words_file is None:
             raise InputError(f"{place.path}: has no {_VOCABULARY}, and with it no words to look up")
+        dictionaries = _dictionaries(place) if config.input.needs_dictionaries else None
         text = text_settings.read(place, f"{EXTRA_DIRECTORY}/{text_settings.TEXT_FILE}")
         reader = CheckpointReader(os.path.join(place.path, "variables", "variables"))
         notes = []
@@ -56,4 +58,12 @@ class SavedModel:
             normalize=text.normalize,
             provenance=("Made from an earlier export, whose model card may say more.",),
             notes=tuple(notes),
+            _input_words=dictionaries,
         )
+
+
+def _dictionaries(place: Place) -> Dictionaries:
+    """Those beside the options; the encoder finds out whether one is missing."""
+    names = {name: f"{EXTRA_DIRECTORY}/{name}" for name in (WORDS_FILE, CHARACTERS_FILE)}
+    shown = {name: place.shown(path) for name, path in names.items() if place.has(path)}
+    return Dictionaries.read(shown, shown)

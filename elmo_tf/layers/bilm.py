@@ -39,6 +39,7 @@ class BiLm(keras.layers.Layer):
       dropout: fraction of values set to zero in training, 0 <= dropout < 1.
       seed: integer that fixes the initial weights and the dropout masks, or None.
       without_initialization: whether weights start as zeros; for weights read from a file.
+      always_projects: as for `ProjectedLstm`.
 
     Call arguments:
       inputs: `[batch, time, projection_dim]`, the first `lengths` steps of each row real.
@@ -75,6 +76,7 @@ class BiLm(keras.layers.Layer):
         dropout: float = 0.0,
         seed: int | None = None,
         without_initialization: bool = False,
+        always_projects: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)  # each layer rounds what it has to
@@ -90,6 +92,7 @@ class BiLm(keras.layers.Layer):
         self.projection_clip = projection_clip
         self.dropout = dropout
         self.seed = seed
+        self.always_projects = always_projects
         # One attribute each: tf.train.Checkpoint does not see layers kept in a list.
         for name in self._layer_names():
             layer = ProjectedLstm(
@@ -99,6 +102,7 @@ class BiLm(keras.layers.Layer):
                 projection_clip,
                 seed=derive_seed(seed, name),
                 without_initialization=without_initialization,
+                always_projects=always_projects,
                 name=name,
                 dtype=self.dtype_policy,
             )
@@ -272,6 +276,7 @@ class BiLm(keras.layers.Layer):
             "projection_clip": self.projection_clip,
             "dropout": self.dropout,
             "seed": self.seed,
+            "always_projects": self.always_projects,
         }
 
 

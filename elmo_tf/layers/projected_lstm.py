@@ -42,6 +42,8 @@ class ProjectedLstm(keras.layers.Layer):
       projection_clip: limit for the output, or None.
       seed: integer that fixes the initial weights, or None.
       without_initialization: whether weights start as zeros; for weights read from a file.
+      always_projects: whether there is a projection also where `projection_dim` is `units`; it may
+        then be wider than `units`.
 
     Call arguments:
       inputs: `[batch, time, input_dim]`, time at least 1, batch possibly 0.
@@ -78,16 +80,19 @@ class ProjectedLstm(keras.layers.Layer):
         projection_clip: float | None = None,
         seed: int | None = None,
         without_initialization: bool = False,
+        always_projects: bool = False,
         **kwargs: Any,
     ) -> None:
         # Without autocast, here and for the weights: the state is not to be rounded.
         super().__init__(autocast=False, **kwargs)
         if units < 1:
             raise ValueError(f"ProjectedLstm: units must be at least 1, got {units}")
-        if projection_dim is not None and not 1 <= projection_dim <= units:
+        greatest = None if always_projects else units
+        is_allowed = projection_dim is None or 1 <= projection_dim <= (greatest or projection_dim)
+        if not is_allowed:
+            allowed = "at least 1" if always_projects else f"from 1 to units ({units})"
             raise ValueError(
-                f"ProjectedLstm: projection_dim must be from 1 to units ({units}), "
-                f"got {projection_dim}"
+                f"ProjectedLstm: projection_dim must be {allowed}, got {projection_dim}"
             )
         for name, clip in (("cell_clip", cell_clip), ("projection_clip", projection_clip)):
             if clip is not None and not clip > 0:  # NaN too
@@ -97,12 +102,13 @@ class ProjectedLstm(keras.layers.Layer):
         self.cell_clip = cell_clip
         self.projection_clip = projection_clip
         self.seed = seed
+        self.always_projects = always_projects
         self._initial_values = InitialValues(seed, without_initialization)
 
     @property
     def has_projection(self) -> bool:
-        """Whether the output is narrower than the cell."""
-        return self.projection_dim != self.units
+        """Whether the output is projected from the cell."""
+        return self.always_projects or self.projection_dim != self.units
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         input_dim = last_dimension("ProjectedLstm", inputs_shape)
@@ -216,4 +222,5 @@ class ProjectedLstm(keras.layers.Layer):
             "cell_clip": self.cell_clip,
             "projection_clip": self.projection_clip,
             "seed": self.seed,
+            "always_projects": self.always_projects,
         }

@@ -23,6 +23,7 @@ from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
 from elmo_tf.model.pipeline import Outputs, State
 from elmo_tf.model.traced_functions import TracedFunctions
+from elmo_tf.text.dictionaries import Dictionaries
 from elmo_tf.text.tokens import Tokenizer, make_tokenizer, split_and_pad
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -49,8 +50,8 @@ class ElmoEncoder(keras.layers.Layer):
       config: the shapes and options of the model; see `elmo_tf.config.model.ElmoConfig`.
       dropout: share of LSTM inputs and outputs set to zero in training.
       seed: integer that fixes the initial weights, or None.
-      vocabulary: the words of a model with word input, or a list of them. Other models need none,
-        and leave it aside.
+      vocabulary: the words of a model with word input, or a list of them; the dictionaries of a
+        model with dictionary input. Other models need none, and leave it aside.
       without_initialization: whether weights start as zeros; for weights read from a file.
 
       tokenizer: name of the tokenizer of the training's text, see `elmo_tf.text.tokens`; None if it
@@ -99,7 +100,7 @@ class ElmoEncoder(keras.layers.Layer):
         config: ElmoConfig | dict,
         dropout: float = 0.0,
         seed: int | None = None,
-        vocabulary: Vocabulary | Sequence[str | bytes] | None = None,
+        vocabulary: Vocabulary | Dictionaries | Sequence[str | bytes] | dict | None = None,
         without_initialization: bool = False,
         tokenizer: str | None = None,
         normalize: str | None = None,
@@ -132,6 +133,7 @@ class ElmoEncoder(keras.layers.Layer):
             dropout=dropout,
             seed=derive_seed(seed, "bilm"),
             without_initialization=without_initialization,
+            always_projects=lstm.always_projects,
             name="bilm",
             dtype=self.dtype_policy,
         )
@@ -190,7 +192,7 @@ class ElmoEncoder(keras.layers.Layer):
             message is one line.
         """
         with locate.open_model(path) as model:
-            words = model.input_vocabulary
+            words = model.input_words
             text = {"tokenizer": model.tokenizer, "normalize": model.normalize}
             options = {"vocabulary": words, **text, **options}
             encoder = cls(model.config, without_initialization=True, **options)

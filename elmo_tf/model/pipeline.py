@@ -64,7 +64,9 @@ def embed_tokens(
       model: computes the embeddings of each distinct word of the batch once.
       embed: does that in its place, for instance from a table.
     """
-    bounded = boundaries.add_boundary_tokens(tokens, lengths)  # [batch, max_tokens + 2]
+    bounded = boundaries.add_boundary_tokens(  # [batch, max_tokens + 2]
+        tokens, lengths, model.token_input.boundary_tokens
+    )
     distinct, index = tf.unique(tf.reshape(bounded, [-1]))
     embeddings = embed_words(distinct, model) if embed is None else embed(distinct)  # [words, P]
     return tf.gather(embeddings, tf.reshape(index, tf.shape(bounded)))

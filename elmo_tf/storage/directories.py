@@ -47,6 +47,8 @@ SAVED_MODEL = Contents(
         "assets.extra/README.md",
         "assets.extra/text.json",
         "assets.extra/vocab.txt",
+        "assets.extra/word.dic",
+        "assets.extra/char.dic",
         "assets.extra/tf_serving_warmup_requests",
     ),
     required=("saved_model.pb",),

@@ -10,11 +10,8 @@ from elmo_tf.config import checks
 from elmo_tf.layers.bilm import BiLmState
 from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
-from elmo_tf.text import characters
 from elmo_tf.vectors.choices import LAYERS
 from elmo_tf.vectors.word_vectors import WordVectors
-
-_BEGIN, _END = characters.BEGIN_TOKEN, characters.END_TOKEN
 
 
 class Words(NamedTuple):
@@ -51,6 +48,7 @@ class SentenceVectors:
         self._encoder = encoder
         self._layers = checks.one_of(*LAYERS)(layers, "layers")
         self._embed = WordVectors(encoder)
+        self._boundaries = encoder.token_input.boundary_tokens
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -74,7 +72,7 @@ class SentenceVectors:
         the tokens are distinct, in batches of 32 of them half.
         """
         # In the order of their first occurrence, so that a repeated run gives the same bits.
-        distinct = list(dict.fromkeys([_BEGIN, _END, *tokens]))
+        distinct = list(dict.fromkeys([*self._boundaries, *tokens]))
         rows = {token: row for row, token in enumerate(distinct)}
         return Words(rows, self._embed(distinct))
 
@@ -106,9 +104,10 @@ class SentenceVectors:
         if words is None:
             words = self.words(token for sentence in sentences for token in sentence)
         lengths = np.array([len(sentence) for sentence in sentences], np.int32)
+        begin, end = self._boundaries
         # Past a sentence's end there may be anything; the end is there already.
-        places = np.full([len(lengths), lengths.max(initial=0) + 2], words.rows[_END], np.int32)
-        places[:, 0] = words.rows[_BEGIN]
+        places = np.full([len(lengths), lengths.max(initial=0) + 2], words.rows[end], np.int32)
+        places[:, 0] = words.rows[begin]
         for row, sentence in enumerate(sentences):
             places[row, 1 : len(sentence) + 1] = [words.rows[token] for token in sentence]
         return words.embeddings, places, lengths

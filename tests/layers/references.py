@@ -54,6 +54,12 @@ def char_cnn(layer, character_ids):
     return np.reshape(outputs, [*character_ids.shape[:-1], layer.projection_dim])
 
 
+def dictionary_embedding(layer, token_ids):
+    words = word_embedding(layer.word_embedding, token_ids[..., 0])
+    x = np.concatenate([words, char_cnn(layer.char_cnn, token_ids[..., 1:])], axis=-1)
+    return x @ value(layer.projection_kernel) + value(layer.projection_bias)
+
+
 def word_embedding(layer, word_ids):
     return value(layer.embedding)[np.maximum(word_ids - 1, 0)]
 

@@ -21,6 +21,7 @@ import elmo_tf
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.layers.bilm import BiLm
 from elmo_tf.layers.char_cnn import CharCnn
+from elmo_tf.layers.dictionary_embedding import DictionaryEmbedding
 from elmo_tf.layers.elmo_mix import ElmoMix
 from elmo_tf.layers.highway import Highway
 from elmo_tf.layers.projected_lstm import ProjectedLstm
@@ -166,6 +167,33 @@ CASES = {
         references.word_embedding,
         COMPUTE,
         STATIC_SHAPES,
+    ),
+    "DictionaryEmbedding": Case(
+        DictionaryEmbedding,
+        {
+            "projection_dim": 7,
+            "word_dim": 3,
+            "num_words": 11,
+            "char_dim": 4,
+            "num_characters": 13,
+            "filters": ((1, 4), (2, 5)),
+            "num_highway_layers": 1,
+            "activation": "tanh",
+            "filler_id": 12,
+            "seed": 4,
+        },
+        (integers(1, 12, 3, 4, 1 + 8),),
+        references.dictionary_embedding,
+        COMPUTE,
+        STATIC_SHAPES,
+    ),
+    "ProjectedLstm, always projected": Case(
+        ProjectedLstm,
+        {**LSTM_ARGUMENTS, "projection_dim": 9, "always_projects": True, "seed": 4},
+        (draw(3, 4, 6),),
+        references.lstm,
+        "float32",
+        {},
     ),
     "ProjectedLstm": Case(
         ProjectedLstm,

@@ -10,22 +10,24 @@ import tensorflow as tf
 from elmo_tf.text import characters
 
 
-def add_boundary_tokens(tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def add_boundary_tokens(
+    tokens: tf.Tensor, lengths: tf.Tensor, boundary_tokens: tuple[bytes, bytes]
+) -> tf.Tensor:
     """Puts boundary tokens around each row.
 
     Args:
       tokens: string `[batch, max_tokens]`.
       lengths: int32 `[batch]`, real tokens of each row.
+      boundary_tokens: such as `<S>` and `</S>`.
 
     Returns:
       String `[batch, max_tokens + 2]`: `<S>`, the real tokens, and `</S>` to the end.
     """
+    begin, end = boundary_tokens
     is_real = tf.sequence_mask(lengths, tf.shape(tokens)[1])  # [batch, max_tokens]
-    tokens = tf.where(is_real, tokens, characters.END_TOKEN)
+    tokens = tf.where(is_real, tokens, end)
     column = [tf.shape(tokens)[0], 1]
-    begin = tf.fill(column, characters.BEGIN_TOKEN)
-    end = tf.fill(column, characters.END_TOKEN)
-    return tf.concat([begin, tokens, end], axis=1)
+    return tf.concat([tf.fill(column, begin), tokens, tf.fill(column, end)], axis=1)
 
 
 def add_boundary_ids(

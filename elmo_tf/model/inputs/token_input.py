@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.config.inputs import InputConfig
 from elmo_tf.errors import InputError
+from elmo_tf.text import characters
 from elmo_tf.text.vocabulary import Vocabulary
 
 
@@ -44,6 +45,8 @@ class TokenInput:
       shape: of the ids of one token.
       boundaries: int32 `[2, *shape]`, the ids of `<S>` and `</S>`.
       num_ids: the greatest id.
+      greatest_ids: the greatest id at each position of `shape`; `num_ids` everywhere if it is None.
+      boundary_tokens: the tokens around each sentence, whose ids are `boundaries`.
       vocabulary: the words that it reads by, or None.
     """
 
@@ -55,6 +58,8 @@ class TokenInput:
     shape: tuple[int, ...]
     boundaries: np.ndarray
     num_ids: int
+    greatest_ids: np.ndarray | None = None
+    boundary_tokens: ClassVar[tuple[bytes, bytes]] = (characters.BEGIN_TOKEN, characters.END_TOKEN)
     vocabulary: Vocabulary | None = None
 
     def __call__(self, tokens: tf.Tensor) -> tf.Tensor:
@@ -81,7 +86,10 @@ class TokenInput:
         if not (tf.is_tensor(ids) and hasattr(ids, "numpy")):
             return
         values = ids.numpy()
-        is_wrong = (values < 0) | (values > self.num_ids)
+        greatest = np.broadcast_to(
+            self.num_ids if self.greatest_ids is None else self.greatest_ids, self.shape
+        )
+        is_wrong = (values < 0) | (values > greatest)
         if not is_wrong.any():
             return
         if lengths is not None and np.shape(lengths) == values.shape[:1]:
@@ -89,7 +97,7 @@ class TokenInput:
             is_wrong &= is_token.reshape(*is_token.shape, *[1] * len(self.shape))
         for position in map(tuple, np.argwhere(is_wrong)):
             raise InputError(
-                f"{name}{list(map(int, position))} must be from 0 to {self.num_ids} "
+                f"{name}{list(map(int, position))} must be from 0 to {greatest[position[2:]]} "
                 f"({self.ids_name}, where 0 is padding), got {values[position]}"
             )
 
@@ -106,8 +114,8 @@ class TokenInput:
         """What a model card says of it."""
         raise NotImplementedError
 
-    def word_list(self) -> list[str] | None:
-        """The words that it reads by, as JSON values; None if there are none."""
+    def word_list(self) -> Any:
+        """The words that it reads by, as a JSON value; None if there are none."""
         return None
 
     def write_words(self, directory: str | os.PathLike) -> list[str]:
