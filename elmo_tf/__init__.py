@@ -26,6 +26,7 @@ _MODULES = {
     "batch_to_ids": "elmo_tf.text.characters",
     "batches_by_tokens": "elmo_tf.text.batches",
     "embed_sentences": "elmo_tf.vectors.line_vectors",
+    "models": "elmo_tf.formats.catalog",
 }
 
 __all__ = sorted(_MODULES)

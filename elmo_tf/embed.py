@@ -96,6 +96,8 @@ flags.DEFINE_bool(
     _FLAGS,
 )
 
+command_line.define_cache_dir(_FLAGS)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""

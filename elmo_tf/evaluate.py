@@ -70,6 +70,8 @@ flags.DEFINE_string(
 )
 text_flags.define(_FLAGS, "that of the training run")
 
+command_line.define_cache_dir(_FLAGS)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""

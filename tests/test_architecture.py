@@ -54,10 +54,10 @@ SCRIPT_LIBRARIES |= {"comparison", "simple_elmo", "torch"}
 # The ladder, from the top. BUILD.md shows the same rows.
 LADDER = (
     Room("errors", 0),
-    Room("storage", 1, frozenset({"h5py", "numpy"})),
+    Room("storage", 1, frozenset({"h5py", "numpy", "tqdm"})),
     Room("config", 2),
     Room("text", 3, NUMERIC | {"tensorflow_text"}),
-    Room("formats", 4, NUMERIC | {"h5py"}),
+    Room("formats", 4, NUMERIC | {"h5py", "huggingface_hub"}),
     # Layers take plain arguments: no configuration, no files.
     Room("layers", 4, MODEL_LIBRARIES, FILE_ACCESS, alone=True),
     Room("model", 5, MODEL_LIBRARIES),

@@ -35,6 +35,7 @@ from elmo_tf import __version__
 from elmo_tf.cli.signals import EndingSignals
 from elmo_tf.cli.tensorflow_start import load_tensorflow
 from elmo_tf.errors import InputError, UsageError, bounded
+from elmo_tf.storage import downloads
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
@@ -88,6 +89,8 @@ def run(
             print(program, __version__)
         else:
             options = _parse(flag_values, [program, *argv])
+            if "cache_dir" in options and options["cache_dir"].value:
+                os.environ[downloads.CACHE_VARIABLE] = options["cache_dir"].value
             try:
                 if needs_tensorflow:
                     load_tensorflow()
@@ -189,6 +192,17 @@ def warn(message: str) -> None:
     """Prints a warning on stderr, in one line."""
     if sys.stderr is not None:
         print(f"warning: {bounded(message)}", file=sys.stderr)
+
+
+def define_cache_dir(flag_values: flags.FlagValues) -> None:
+    """Defines the flag `--cache_dir`, which `run` obeys, for a command that takes a model."""
+    flags.DEFINE_string(
+        "cache_dir",
+        None,
+        "Directory for models fetched from an address or by name. The default is the environment "
+        f"variable {downloads.CACHE_VARIABLE}, or else elmo_tf in the user's cache directory.",
+        flag_values,
+    )
 
 
 def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:

@@ -67,6 +67,7 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
         "another run's directory or an exported model. The softmax is taken over if the model has "
         "one for the same vocabulary, and is new otherwise.",
     )
+    command_line.define_cache_dir(flag_values)
     define(
         "export_dir",
         "Where to export the model to at the end, as a SavedModel: the best one on "

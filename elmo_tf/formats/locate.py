@@ -6,6 +6,10 @@
   find_model("options.json,weights.hdf5")      a pair in bilm-tf format
   find_model("options.json", "weights.hdf5")
 
+  find_model("https://host/elmo.zip")          the same, fetched into a cache
+  find_model("hf://owner/name")                from the Hugging Face Hub
+  find_model("small")                          a published model by name; see `catalog`
+
 A model with word input has a third file, the words it knows: "options.json,weights.hdf5,vocab.txt".
 """
 
@@ -17,6 +21,7 @@ from typing import Any
 
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
+from elmo_tf.formats import catalog, remote
 from elmo_tf.formats.bilm_tf_checkpoint import BilmTfCheckpoint
 from elmo_tf.formats.bilm_tf_pair import HOW_TO_NAME_A_PAIR, WEIGHT_ENDINGS, BilmTfPair
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
@@ -40,6 +45,9 @@ READERS: tuple[Reader, ...] = (
     ManyLangs(),
     BilmTfPair(),
 )
+
+
+_NAMES_OF_FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 
 
 def find_model(
@@ -99,6 +107,8 @@ def _place(
     path: str | os.PathLike, weights: str | os.PathLike | None, vocabulary: str | os.PathLike | None
 ) -> Place:
     path = os.path.expanduser(os.fspath(path))
+    if weights is None and remote.is_remote(path):
+        return _fetched(path, remote.fetch(path))
     if weights is not None:
         files_named = [os.fspath(each) for each in (weights, vocabulary) if each]
         return _named_files(path, *(os.path.expanduser(each) for each in files_named))
@@ -115,7 +125,27 @@ def _place(
         )
     if "," in path:
         return _named_files(*_split_at_commas(path))
-    raise InputError(f"{path or repr(path)}: there is no such file or directory")
+    if remote.is_name(path):
+        return _fetched(path, remote.fetch(path))
+    near = catalog.nearest(path)
+    hint = f"; is the published model {near} meant?" if near else ""
+    raise InputError(f"{path or repr(path)}: there is no such file or directory{hint}")
+
+
+def _fetched(path: str, files_fetched: list[str]) -> Place:
+    """The place of a model that was fetched: an archive, a directory, or two or three files."""
+    if len(files_fetched) > 1:
+        if len(files_fetched) > len(_NAMES_OF_FILES):
+            raise InputError(f"{path}: names {len(files_fetched)} files; {HOW_TO_NAME_A_PAIR}")
+        return _named_files(*files_fetched)
+    (found,) = files_fetched
+    if os.path.isdir(found):
+        return Directory(found)
+    if archives.is_archive(found):
+        return Archive(found)
+    raise InputError(
+        f"{path}: is no zip or tar; for a pair give both addresses, with a comma between them"
+    )
 
 
 def _split_at_commas(path: str) -> list[str]:
@@ -133,8 +163,7 @@ def _split_at_commas(path: str) -> list[str]:
 
 
 def _named_files(options: str, weights: str, *words: str) -> NamedFiles:
-    names = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
-    named = dict(zip(names, (options, weights, *words), strict=False))
+    named = dict(zip(_NAMES_OF_FILES, (options, weights, *words), strict=False))
     for path in named.values():
         if not os.path.isfile(path):
             what = "is not a file" if os.path.exists(path) else "there is no such file"

@@ -14,6 +14,7 @@ import elmo_tf
 from elmo_tf.cli import command_line, text_flags
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError, UsageError
+from elmo_tf.storage import downloads
 from tests.conftest import PROJECT_DIR
 
 PROGRAM = "elmo-test-command-line"
@@ -398,3 +399,17 @@ def test_values_of_any_length_give_short_errors(name, capsys, monkeypatch):
         assert module.main([f"--{other}={value}" for other in is_text if other != flag]) != 0
         errors = capsys.readouterr().err
         assert errors.count("\n") == 1 and len(errors) < 1000, errors
+
+
+def test_the_cache_directory_is_named_by_a_flag(monkeypatch, tmp_path):
+    monkeypatch.setenv(downloads.CACHE_VARIABLE, "before")
+    values = flags.FlagValues()
+    command_line.define_cache_dir(values)
+    seen = []
+
+    def body(options):
+        seen.append(downloads.cache_directory())
+
+    for arguments in ([], [f"--cache_dir={tmp_path}"]):
+        assert command_line.run(values, body, arguments, "", needs_tensorflow=False) == 0
+    assert seen == ["before", str(tmp_path)]

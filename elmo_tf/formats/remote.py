@@ -1,0 +1,80 @@
+"""Models that are elsewhere: by address, in the Hugging Face Hub, or by a published name.
+
+What is fetched stays in a cache; see `storage.downloads`. The Hub's own library keeps its own.
+"""
+
+import re
+from collections.abc import Sequence
+
+from elmo_tf.errors import InputError, shortened
+from elmo_tf.formats import catalog
+from elmo_tf.storage import downloads
+
+_ADDRESS = re.compile(r"https?://")
+_HUB = "hf://"
+# What a model consists of in any format; others, such as weights of PyTorch, are not fetched.
+_HUB_FILES = [
+    "*.json",
+    "*.hdf5",
+    "*.h5",
+    "*.txt",
+    "*.gz",
+    "*.zip",
+    "*.dic",
+    "*.pkl",
+    "*.pb",
+    "variables/*",
+    "assets.extra/*",
+    "checkpoint",
+    "*.ckpt*",
+]
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path names something that has to be fetched."""
+    return path.startswith(_HUB) or _ADDRESS.match(path) is not None
+
+
+def is_name(path: str) -> bool:
+    """Whether a path is the name of a published model."""
+    return catalog.find(path) is not None
+
+
+def fetch(path: str) -> list[str]:
+    """Paths of the files, or of one directory, that make up a model.
+
+    Args:
+      path: one or more addresses, with commas between them; "hf://OWNER/NAME" or
+        "hf://OWNER/NAME@REVISION"; or the name of a published model.
+
+    Raises:
+      InputError: something can't be fetched.
+    """
+    if path.startswith(_HUB):
+        return [_from_hub(path)]
+    published = catalog.find(path)
+    urls: Sequence[str] = re.split(r",(?=https?://)", path)
+    if published is not None:
+        urls = published.urls
+    return [downloads.fetch(url.strip()) for url in urls]
+
+
+def _from_hub(path: str) -> str:
+    try:
+        import huggingface_hub
+        from huggingface_hub import errors
+    except ImportError as error:
+        raise InputError(
+            f"{path}: needs the package huggingface_hub: pip install 'elmo_tf[hf]'"
+        ) from error
+    name, _, revision = path.removeprefix(_HUB).partition("@")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise InputError(f"{path}: must be hf://OWNER/NAME or hf://OWNER/NAME@REVISION")
+    try:
+        return huggingface_hub.snapshot_download(
+            name, revision=revision or None, allow_patterns=_HUB_FILES
+        )
+    # Of the Hub, of its HTTP library, and of what it checks names with.
+    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError, ValueError) as error:
+        reason = shortened(" ".join(str(error).split()), 300)
+        raise InputError(f"{path}: can't be fetched: {reason}") from error
