@@ -17,12 +17,13 @@ class StoppedBySignal(KeyboardInterrupt):
 
     Args:
       message: one line.
-      name: of the signal, such as "SIGTERM".
+      name: of the signal, such as "SIGTERM"; anything else, such as that another process got one,
+        counts as an interrupt.
     """
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
-        self.exit_status = 128 + signal.Signals[name]
+        self.exit_status = 128 + signal.Signals.__members__.get(name, signal.SIGINT)
 
 
 class EndingSignals(contextlib.AbstractContextManager):

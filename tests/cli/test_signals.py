@@ -99,3 +99,15 @@ def test_a_command_in_another_thread_changes_no_handler():
     thread.start()
     thread.join()
     assert statuses == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130), ("a signal to another process", 130)],
+)
+def test_what_a_signal_stopped_in_order_ends_with_its_status(capsys, name, status):
+    def body():
+        raise signals.StoppedBySignal("saved", name)
+
+    assert run(body) == status
+    assert capsys.readouterr().err == "elmo-test-signals: saved\n"
