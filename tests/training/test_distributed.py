@@ -214,7 +214,8 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(folder, project_dir)
     step = newest.removeprefix("ckpt-")
     by_whom = "elmo-train: stopped by {} at step " + f"{int(step):,} of "
     assert errors.startswith(by_whom.format("a signal to another process"))
-    assert other_errors.startswith(by_whom.format("SIGTERM"))
+    assert other_errors.splitlines()[0] == "SIGTERM: finishing the step at hand, then saving"
+    assert other_errors.splitlines()[1].startswith(by_whom.format("SIGTERM"))
 
 
 @pytest.mark.slow
