@@ -63,9 +63,9 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
     define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
     define(
         "initial_weights",
-        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, "
-        "another run's directory or an exported model. The softmax is taken over if the model has "
-        "one for the same vocabulary, and is new otherwise.",
+        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, a "
+        "checkpoint of bilm-tf, another run's directory or an exported model. The softmax is taken "
+        "over if the model has one for the same vocabulary, and is new otherwise.",
     )
     command_line.define_cache_dir(flag_values)
     define(
@@ -152,6 +152,14 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
         flags.DEFINE_integer(name, defaults[name], meaning, flag_values=flag_values)
     for name, meaning in floats.items():
         flags.DEFINE_float(name, defaults[name], meaning, flag_values=flag_values)
+    flags.DEFINE_bool(
+        "initial_optimizer",
+        None,
+        "Whether the optimizer continues with what --initial_weights has stored for it, such as "
+        "Adagrad's sums of squared gradients, or begins anew. Default: it continues from a "
+        "checkpoint of bilm-tf, and begins anew from any other model.",
+        flag_values,
+    )
     command_line.accept_former_name(flag_values, "restart_share", "state_reset_rate")
     text_flags.define(flag_values)
 
@@ -175,6 +183,8 @@ def settings(options: flags.FlagValues) -> dict[str, Any]:
         raise UsageError(
             f"--initial_accumulator: --optimizer={chosen['optimizer']} has none, only adagrad"
         )
+    if chosen.get("initial_optimizer") and not options.initial_weights:
+        raise UsageError("--initial_optimizer needs --initial_weights")
     return chosen
 
 

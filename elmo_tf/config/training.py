@@ -88,6 +88,8 @@ class TrainingConfig:
         epoch's end.
       patience: the run also ends after so many evaluations in a row without a better held-out
         perplexity than before; None for no such end.
+      initial_optimizer: whether a run that starts from the weights of another model continues with
+        what the optimizer of that model's training stored; None for what is usual with its format.
       num_checkpoints_kept: older ones are deleted. At least two, since the newest may be cut off by
         a power cut.
     """
@@ -121,6 +123,7 @@ class TrainingConfig:
     )
     steps_per_evaluation: int | None = checks.field(None, checks.optional(_count(minimum=1)))
     patience: int | None = checks.field(None, checks.optional(_count(minimum=1)))
+    initial_optimizer: bool | None = checks.field(None, checks.optional(checks.boolean))
     num_checkpoints_kept: int = checks.field(2, _count(minimum=2))
 
     def __post_init__(self) -> None:

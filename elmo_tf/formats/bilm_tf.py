@@ -156,11 +156,6 @@ def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
     return mapping.shapes_of(table(config))
 
 
-def shapes_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """As `expected_shapes`, with those of a softmax if `arrays` has any part of one."""
-    return mapping.shapes_of(_table_for(config, arrays))
-
-
 def largest_file(config: ElmoConfig) -> int:
     """Bytes that a weight file of a model may have, a generous bound.
 
@@ -231,22 +226,37 @@ def open_weights(
     """As `read_weights`, but yields arrays that are read when NumPy asks for them."""
     source = str(path) if source is None else source
     with hdf5.open_datasets(path, source) as found:
-        datasets: dict[str, StoredArray] = {}
-        problems = []
-        for name, dataset in found.items():
-            known_name = current_name(name)
-            if known_name in datasets:
-                problems.append(f"twice, under two names: {known_name}")
-            elif dataset.dtype.kind != "f":
-                problems.append(f"not floating point: {printable(name)} is {dataset.dtype}")
-            datasets[known_name] = dataset
-        entries = _table_for(config, datasets)
-        shapes = {name: dataset.shape for name, dataset in datasets.items()}
-        mapping.require_fit(source, mapping.shapes_of(entries), shapes, problems)
-        yield {
-            entry.name: _float32_array(datasets[entry.name], f"{source}: {entry.name}")
-            for entry in entries
-        }
+        yield fitted(source, config, found)
+
+
+def fitted(source: str, config: ElmoConfig, found: mapping.StoredArrays) -> dict[str, StoredArray]:
+    """The arrays of a model as float32, by bilm-tf's names of today.
+
+    Args:
+      source: what to call them in errors.
+      config: what they have to fit.
+      found: arrays by any names that `current_name` knows, those of the softmax if there.
+
+    Raises:
+      InputError: they don't fit `config`; the message lists every missing, unexpected, wrongly
+        shaped and wrongly typed array.
+    """
+    arrays: dict[str, StoredArray] = {}
+    problems = []
+    for name, array in found.items():
+        known_name = current_name(name)
+        if known_name in arrays:
+            problems.append(f"twice, under two names: {known_name}")
+        elif array.dtype.kind != "f":
+            problems.append(f"not floating point: {printable(name)} is {array.dtype}")
+        arrays[known_name] = array
+    entries = _table_for(config, arrays)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    mapping.require_fit(source, mapping.shapes_of(entries), shapes, problems)
+    return {
+        entry.name: _float32_array(arrays[entry.name], f"{source}: {entry.name}")
+        for entry in entries
+    }
 
 
 def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None = None) -> Arrays:

@@ -7,15 +7,21 @@ softmax among them, and the sums of Adagrad beside each (`NAME/Adagrad`).
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from elmo_tf.config.model import ElmoConfig
-from elmo_tf.errors import InputError
-from elmo_tf.formats import bilm_tf, mapping
-from elmo_tf.formats.checkpoint import CheckpointFile
+from elmo_tf.errors import InputError, listed, printable
+from elmo_tf.formats import bilm_tf, tensor_bundle
 from elmo_tf.formats.file_names import OPTIONS_FILE
 from elmo_tf.formats.opened_model import OpenedModel, StoredArrays
-from elmo_tf.formats.places import Directory, Place, enumerate_names, read_options
+from elmo_tf.formats.places import (
+    Place,
+    base_name,
+    enumerate_names,
+    read_small_json,
+    visible_names,
+)
 from elmo_tf.formats.vocabulary_files import open_vocabulary
 from elmo_tf.storage.stored_array import StoredArray
 
@@ -23,68 +29,106 @@ _INDEX = re.compile(r"(.*\.ckpt(?:-(\d+))?)\.index")
 _LIST = "checkpoint"
 _LARGEST_LIST = 1 << 20  # bytes
 _NAME_IN_LIST = re.compile(rb'^model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
-# Of the training, and not of the model.
-_COUNTERS = {"global_step", "train_perplexity"}
+_SCOPE = "lm/"
 _ADAGRAD = "/Adagrad"
+# Of other optimizers, with which people changed bilm-tf to train.
+_SLOT = re.compile(r"/(Adam|Momentum|RMSProp|Adadelta|Ftrl)(?:_\d+)?$")
+
+
+class _Contents(NamedTuple):
+    """What a checkpoint has.
+
+    Attributes:
+      weights: by our names.
+      sums: those of Adagrad, by the names of our optimizer's variables.
+      others: the optimizers whose variables it has beside.
+    """
+
+    weights: StoredArrays
+    sums: StoredArrays
+    others: set[str]
 
 
 class BilmTfCheckpoint:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "TensorFlow 1 checkpoint of bilm-tf"
     looks_for = f"*.ckpt-*.index with {OPTIONS_FILE} (a training of bilm-tf)"
     needs_tensorflow = True
 
     def recognizes(self, place: Place) -> bool:
-        return isinstance(place, Directory) and place.has(OPTIONS_FILE) and bool(_indices(place))
+        root = _root(place)
+        return root is not None and bool(_indices(place, root))
 
     @contextlib.contextmanager
     def open(self, place: Place) -> Iterator[OpenedModel]:
-        assert isinstance(place, Directory)
-        config = read_options(place, OPTIONS_FILE)
-        checkpoint = CheckpointFile(os.path.join(place.path, _chosen(place)))
-        with open_vocabulary(place, config) as vocabulary:
-            if vocabulary.words is not None and config.input.needs_vocabulary:
+        root = _root(place)
+        assert root is not None, "it was recognized"
+        options = read_small_json(place, f"{root}{OPTIONS_FILE}")
+        config = ElmoConfig.from_options(options, place.shown(f"{root}{OPTIONS_FILE}"))
+        prefix = _chosen(place, root)
+        source = place.shown(prefix)
+        with contextlib.ExitStack() as stack:
+            vocabulary = stack.enter_context(open_vocabulary(place, config))
+            if vocabulary.words is not None:
                 config = config.with_vocabulary_size(len(vocabulary.words))
-            weights, sums = _by_kind(checkpoint)
-            arrays = _fitting(checkpoint.prefix, config, weights)
-            optimizer = {}
-            if sums:
-                found = _fitting(f"{checkpoint.prefix}: sums of Adagrad", config, sums)
-                optimizer = {f"{name}.accumulator": array for name, array in found.items()}
+            contents = stack.enter_context(
+                tensor_bundle.open_arrays(
+                    place, prefix, lambda arrays: _contents(source, config, arrays)
+                )
+            )
             yield OpenedModel(
-                checkpoint.prefix,
+                source,
                 config,
-                arrays,
-                optimizer=optimizer,
+                contents.weights,
+                optimizer=contents.sums,
                 vocabulary_file=vocabulary.path,
+                unroll_steps=_unroll_steps(options),
                 softmax_is_passed_on=True,
                 optimizer_is_passed_on=True,
                 provenance=("Made from a checkpoint of bilm-tf's training.",),
+                notes=_notes(source, contents),
                 _words=vocabulary.words,
             )
 
 
-def _indices(place: Directory) -> dict[str, int]:
-    """Step by checkpoint, for each that the directory holds; -1 where the name has none."""
-    matches = filter(None, map(_INDEX.fullmatch, place.names))
+def _root(place: Place) -> str | None:
+    """The folder of an archive in which the options are, "" or ending in "/"; None without one."""
+    if place.has(OPTIONS_FILE):
+        return ""
+    found = [name for name in visible_names(place) if base_name(name) == OPTIONS_FILE]
+    return found[0].removesuffix(OPTIONS_FILE) if len(found) == 1 else None
+
+
+def _unroll_steps(options: Mapping[str, Any]) -> int | None:
+    value = options.get("unroll_steps")
+    return value if type(value) is int and value > 0 else None
+
+
+def _indices(place: Place, root: str) -> dict[str, int]:
+    """Step by checkpoint, for each that the place holds; -1 where the name has none."""
+    names = [name for name in visible_names(place) if name == root + base_name(name)]
+    matches = filter(None, map(_INDEX.fullmatch, names))
     found = {match[1]: int(match[2] or -1) for match in matches}
-    if place.chosen is not None:
-        return {name: step for name, step in found.items() if name == place.chosen}
+    chosen = getattr(place, "chosen", None)
+    if chosen is not None:
+        return {name: step for name, step in found.items() if name == chosen}
     return found
 
 
-def _chosen(place: Directory) -> str:
+def _chosen(place: Place, root: str) -> str:
     """The checkpoint that the user or the list `checkpoint` names, or else the newest.
 
     The list may name it by a path of another machine; the file beside the list is meant.
     """
-    found = _indices(place)
-    if place.has(_LIST) and place.size(_LIST) <= _LARGEST_LIST:
-        with open(place.shown(_LIST), "rb") as file:
-            if match := _NAME_IN_LIST.search(file.read()):
-                named = os.path.basename(os.fsdecode(match[1]))
-                if named in found:
-                    return named
+    found = _indices(place, root)
+    list_file = f"{root}{_LIST}"
+    if place.has(list_file) and place.size(list_file) <= _LARGEST_LIST:
+        with place.local(list_file, _LARGEST_LIST) as path, open(path, "rb") as file:
+            match = _NAME_IN_LIST.search(file.read())
+        named = match and root + re.split(r"[/\\]", os.fsdecode(match[1]))[-1]
+        if named in found:
+            return str(named)
     newest = max(found.values())
     names = [name for name, step in found.items() if step == newest]
     if len(names) > 1:
@@ -95,19 +139,37 @@ def _chosen(place: Directory) -> str:
     return names[0]
 
 
-def _by_kind(checkpoint: CheckpointFile) -> tuple[StoredArrays, StoredArrays]:
-    """Weights, and sums of Adagrad, by bilm-tf's names."""
+def _contents(source: str, config: ElmoConfig, arrays: StoredArrays) -> _Contents:
+    """What a checkpoint holds, if it fits the options."""
     weights: dict[str, StoredArray] = {}
     sums: dict[str, StoredArray] = {}
-    for name, array in checkpoint.stored_arrays().items():
-        if name not in _COUNTERS:
-            kind = sums if name.endswith(_ADAGRAD) else weights
-            kind[bilm_tf.current_name(name.removesuffix(_ADAGRAD))] = array
-    return weights, sums
+    others: set[str] = set()
+    for name, array in arrays.items():
+        if not name.startswith(_SCOPE):
+            continue  # counters of the training
+        if match := _SLOT.search(name):
+            others.add(match[1])
+        elif name.endswith(_ADAGRAD):
+            sums[name.removesuffix(_ADAGRAD)] = array
+        else:
+            weights[name] = array
+    if not weights:
+        shown = listed(map(printable, arrays), ", ", most_characters=200) or "none"
+        raise InputError(
+            f"{source}: is no checkpoint of bilm-tf: its variables, {shown}, don't begin "
+            f"with {_SCOPE}"
+        )
+    fitted = bilm_tf.our_arrays(config, bilm_tf.fitted(source, config, weights))
+    optimizer: dict[str, StoredArray] = {}
+    if sums:
+        of_optimizer = bilm_tf.fitted(f"{source}: sums of Adagrad", config, sums)
+        named = bilm_tf.our_arrays(config, of_optimizer)
+        optimizer = {f"{name}.accumulator": array for name, array in named.items()}
+    return _Contents(fitted, optimizer, others)
 
 
-def _fitting(source: str, config: ElmoConfig, arrays: StoredArrays) -> dict[str, StoredArray]:
-    """The arrays by our names, if they fit."""
-    shapes = {name: array.shape for name, array in arrays.items()}
-    mapping.require_fit(source, bilm_tf.shapes_for(config, arrays), shapes)
-    return bilm_tf.our_arrays(config, arrays)
+def _notes(source: str, contents: _Contents) -> tuple[str, ...]:
+    if not contents.others:
+        return ()
+    kinds = ", ".join(sorted(contents.others))
+    return (f"{source}: has what the optimizer {kinds} stored, which is not read",)

@@ -19,17 +19,22 @@ from elmo_tf.formats.vocabulary_files import VocabularyFile, open_vocabulary
 
 HOW_TO_NAME_A_PAIR = "name both files as OPTIONS.json,WEIGHTS.hdf5"
 
+_HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
+
 WEIGHT_ENDINGS = (".hdf5", ".h5")
 
 
 class BilmTfPair:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "bilm-tf pair"
     looks_for = "options.json or *_options.json with one *.hdf5 (bilm-tf format)"
     needs_tensorflow = False
 
     def recognizes(self, place: Place) -> bool:
         options, weights = _options_in(place), _weights_in(place)
+        if getattr(place, "chosen", None) is not None:  # a checkpoint beside them
+            return False
         if not options or not weights:
             return False
         for found, what in ((options, "options.json"), (weights, "weight file (*.hdf5)")):
@@ -47,7 +52,7 @@ class BilmTfPair:
             config = read_options(place, options)
             vocabulary = VocabularyFile(None, None)
             if config.input.needs_vocabulary:
-                vocabulary = stack.enter_context(open_vocabulary(place, config))
+                vocabulary = stack.enter_context(open_vocabulary(place, config, _HOW_TO_NAME_WORDS))
                 assert vocabulary.words is not None, "it is needed"
                 config = config.with_vocabulary_size(len(vocabulary.words))
             largest = bilm_tf.largest_file(config)
@@ -87,7 +92,7 @@ def _weights_in(place: Place) -> list[str]:
         return found
     weights = []
     for name in found:
-        with place.local(name) as path:
+        with place.local(name, place.size(name)) as path:
             if h5py.is_hdf5(path) and not _holds_vectors(path):
                 weights.append(name)
     return weights or found

@@ -10,7 +10,7 @@ import functools
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -40,22 +40,29 @@ class CheckpointFile:
 
     Args:
       prefix: path of the checkpoint without `.index`.
+      source: what to call it in errors, if not by its path.
       read_first: the name of an array to read at once.
 
     Raises:
       DamagedCheckpointError: there is no such checkpoint, or it can't be read.
     """
 
-    def __init__(self, prefix: str | os.PathLike, read_first: str | None = None) -> None:
+    def __init__(
+        self,
+        prefix: str | os.PathLike,
+        source: str | None = None,
+        read_first: str | None = None,
+    ) -> None:
         import tensorflow as tf
 
         # TensorFlow translates statuses of its C++ into one or the other.
         self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
         self.prefix = os.fspath(prefix)
+        self._source = self.prefix if source is None else source
         files.require_utf8(self.prefix)
         # TensorFlow's own words for a missing file are about a table of tensors.
         if not os.path.isfile(f"{self.prefix}.index"):
-            raise DamagedCheckpointError(f"{self.prefix}: there is no such checkpoint")
+            raise DamagedCheckpointError(f"{self._source}: there is no such checkpoint")
         try:
             self._reader = tf.train.load_checkpoint(self.prefix)
             self.shapes = self._reader.get_variable_to_shape_map()
@@ -87,7 +94,7 @@ class CheckpointFile:
     def _damaged(self, error: Exception) -> DamagedCheckpointError:
         reason = " ".join(str(getattr(error, "message", error)).split())
         return DamagedCheckpointError(
-            f"{self.prefix}: damaged or truncated checkpoint: {shortened(reason)}"
+            f"{self._source}: damaged or truncated checkpoint: {shortened(reason)}"
         )
 
 
@@ -107,12 +114,7 @@ class CheckpointReader(CheckpointFile):
 
     def arrays(self, group: str = MODEL) -> dict[str, StoredArray]:
         """The arrays of one dictionary by name, sorted; see `stored_arrays`."""
-        start = f"{group}/"
-        return {
-            _unescape(key[len(start) : -len(_VALUE)]): array
-            for key, array in self.stored_arrays().items()
-            if key.startswith(start) and key.endswith(_VALUE)
-        }
+        return grouped(self.stored_arrays()).get(group, {})
 
     def model_arrays(self) -> dict[str, StoredArray]:
         """The arrays of the dictionary `model`.
@@ -120,10 +122,30 @@ class CheckpointReader(CheckpointFile):
         Raises:
           InputError: there is no such dictionary.
         """
-        found = self.arrays()
-        if not found:
-            raise InputError(f"{self.prefix}: is not a checkpoint of elmo_tf: no model in it")
-        return found
+        return require_model(grouped(self.stored_arrays()), self.prefix)
+
+
+def grouped(arrays: Mapping[str, StoredArray]) -> dict[str, dict[str, StoredArray]]:
+    """The arrays of a checkpoint of ours by dictionary and name, from all that it stores."""
+    groups: dict[str, dict[str, StoredArray]] = {}
+    for key, array in arrays.items():
+        group, _, name = key.partition("/")
+        if name.endswith(_VALUE):
+            groups.setdefault(group, {})[_unescape(name.removesuffix(_VALUE))] = array
+    return groups
+
+
+def require_model(
+    groups: Mapping[str, dict[str, StoredArray]], source: str
+) -> dict[str, StoredArray]:
+    """The arrays of the dictionary `model`.
+
+    Raises:
+      InputError: there is none.
+    """
+    if not groups.get(MODEL):
+        raise InputError(f"{source}: is not a checkpoint of elmo_tf: no model in it")
+    return groups[MODEL]
 
 
 def checkpoints_in(directory: str | os.PathLike) -> list[str]:

@@ -7,26 +7,20 @@ published, from which these modules were made.
 """
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from elmo_tf.config.model import ElmoConfig
-from elmo_tf.errors import InputError, listed
-from elmo_tf.formats import bilm_tf, mapping
-from elmo_tf.formats.checkpoint import CheckpointFile
+from elmo_tf.errors import InputError, listed, printable
+from elmo_tf.formats import bilm_tf, mapping, tensor_bundle
 from elmo_tf.formats.file_names import SAVED_MODEL_FILE
-from elmo_tf.formats.opened_model import SCALAR_MIX, OpenedModel
+from elmo_tf.formats.opened_model import SCALAR_MIX, OpenedModel, StoredArrays
 from elmo_tf.formats.places import Place, base_name
 from elmo_tf.storage.stored_array import StoredArray
 
 _MODULE_FILE = "tfhub_module.pb"
 _VARIABLES = "variables/variables"
-_LARGEST_INDEX = 1 << 24  # bytes; the public module's has some 2,000
-_ROOM_IN_FILES = 1 << 20  # bytes beside the arrays
 
 # The module's name may stand before all of these.
 _OF_BILM = re.compile(r"(?:.*/)?bilm(?:_\d+)?/(.*)")
@@ -38,6 +32,10 @@ _MIX_NAMES = {
     "scaling": "gamma",
     "elmo_output_ELMo_gamma": "gamma",
 }
+_ASSUMED = (
+    "Its files don't show these, which are those of the published modules: activation relu, clips "
+    "of 3, skip connections, and up to 50 characters of a token."
+)
 _PADDED_CHARACTERS = "char_embed"
 _CLIP = 3.0
 _MAX_CHARACTERS = 50
@@ -45,9 +43,28 @@ _MAX_CHARACTERS = 50
 Arrays = dict[str, StoredArray]
 
 
+class _Contents(NamedTuple):
+    """What a module has.
+
+    Attributes:
+      config: as its shapes imply.
+      arrays: of the biLM, by our names.
+      mix: of the scalar mix, by our names.
+      has_axis: whether gamma has an axis, as DeepPavlov's does.
+      unknown: names of variables that are neither.
+    """
+
+    config: ElmoConfig
+    arrays: Arrays
+    mix: Arrays
+    has_axis: bool
+    unknown: list[str]
+
+
 class HubModule:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "TF1 hub module"
     looks_for = f"{_MODULE_FILE} with {SAVED_MODEL_FILE} (a module of TensorFlow Hub, TF1 format)"
     needs_tensorflow = True
 
@@ -61,20 +78,15 @@ class HubModule:
     def open(self, place: Place) -> Iterator[OpenedModel]:
         root = _root(place)
         assert root is not None, "it was recognized"
-        with contextlib.ExitStack() as stack:
-            checkpoint = stack.enter_context(_opened_variables(place, root))
-            bilm, mix = _named_arrays(place, checkpoint)
-            config = _config(place, bilm)
-            shapes = {name: array.shape for name, array in bilm.items()}
-            mapping.require_fit(place.path, bilm_tf.shapes_for(config, bilm), shapes)
-            arrays = bilm_tf.our_arrays(config, bilm)
-            arrays |= _mix_arrays(place, mix, config.lstm.num_layers + 1)
+        with tensor_bundle.open_arrays(
+            place, f"{root}{_VARIABLES}", lambda arrays: _contents(place, arrays)
+        ) as contents:
             yield OpenedModel(
                 place.path,
-                config,
-                arrays,
-                provenance=("Made from a module of TensorFlow Hub in TF1 format.",),
-                notes=_notes(place, mix),
+                contents.config,
+                contents.arrays | contents.mix,
+                provenance=("Made from a module of TensorFlow Hub in TF1 format.", _ASSUMED),
+                notes=_notes(place, contents),
             )
 
 
@@ -86,41 +98,21 @@ def _root(place: Place) -> str | None:
     return found[0].removesuffix(_MODULE_FILE) if len(found) == 1 else None
 
 
-@contextlib.contextmanager
-def _opened_variables(place: Place, root: str) -> Iterator[CheckpointFile]:
-    """The variables; from an archive its index is unpacked first, which bounds all others."""
-    index = f"{root}{_VARIABLES}.index"
-    largest = None
-    if not place.is_local:
-        name = {index: f"{_VARIABLES}.index"}
-        with place.local_folder(name, _LARGEST_INDEX) as folder:
-            shapes = CheckpointFile(os.path.join(folder, _VARIABLES)).shapes.values()
-            size = sum(8 * int(np.prod(shape, dtype=object)) for shape in shapes)
-            largest = size + place.size(index) + _ROOM_IN_FILES
-    shards = _shards(place, f"{root}{_VARIABLES}.data-")
-    names = {name: name.removeprefix(root) for name in (index, *shards)}
-    with place.local_folder(names, largest) as folder:
-        yield CheckpointFile(os.path.join(folder, _VARIABLES))
+def _contents(place: Place, stored: StoredArrays) -> _Contents:
+    bilm, mix, unknown = _named_arrays(place, stored)
+    config = _config(place, bilm)
+    arrays = bilm_tf.our_arrays(config, bilm_tf.fitted(place.path, config, bilm))
+    has_axis = "gamma" in mix and mix["gamma"].shape == (1,)
+    mix = _mix_arrays(place, mix, config.lstm.num_layers + 1)
+    return _Contents(config, arrays, mix, has_axis, unknown)
 
 
-def _shards(place: Place, start: str) -> list[str]:
-    """Names of the files with the variables' values, all of them by what the first one says."""
-    for count in range(1, 1000):
-        names = [f"{start}{shard:05}-of-{count:05}" for shard in range(count)]
-        if place.has(names[0]):
-            missing = [name for name in names if not place.has(name)]
-            if missing:
-                raise InputError(f"{place.path}: has no {listed(missing, ', ')}")
-            return names
-    raise InputError(f"{place.path}: has no {start}00000-of-00001, or as many as there are")
-
-
-def _named_arrays(place: Place, checkpoint: CheckpointFile) -> tuple[Arrays, Arrays]:
-    """Arrays of the biLM by bilm-tf's names, and of the scalar mix by ours."""
+def _named_arrays(place: Place, stored: StoredArrays) -> tuple[Arrays, Arrays, list[str]]:
+    """Arrays of the biLM by bilm-tf's names, of the scalar mix by ours, and names of all others."""
     bilm: Arrays = {}
     mix: Arrays = {}
     unknown = []
-    for name, array in checkpoint.stored_arrays().items():
+    for name, array in stored.items():
         if match := _OF_BILM.fullmatch(name):
             if not _STATE.fullmatch(match[1]):
                 bilm[bilm_tf.current_name(match[1])] = array
@@ -128,12 +120,15 @@ def _named_arrays(place: Place, checkpoint: CheckpointFile) -> tuple[Arrays, Arr
             mix[_MIX_NAMES[match[1]]] = array
         else:
             unknown.append(name)
-    if unknown or not bilm:
-        what = f"it has variables {listed(unknown, ', ')}" if unknown else "it has no variables"
+    if not bilm:
+        what = f"it has variables {listed(map(printable, unknown), ', ')}"
+        what = what if unknown else "it has no variables"
         raise InputError(f"{place.path}: is a module of TensorFlow Hub, but no ELMo: {what}")
-    if _PADDED_CHARACTERS in bilm:  # row 0 is padding, which the format of published files lacks
-        bilm[_PADDED_CHARACTERS] = bilm[_PADDED_CHARACTERS].view(lambda a: a, slice(1, None))
-    return bilm, mix
+    characters = bilm.get(_PADDED_CHARACTERS)
+    # Row 0 is padding, which the format of published files lacks.
+    if characters is not None and (characters.shape or (0,))[0] > 0:
+        bilm[_PADDED_CHARACTERS] = characters.view(lambda rows: rows, slice(1, None))
+    return bilm, mix, unknown
 
 
 def _config(place: Place, arrays: Mapping[str, StoredArray]) -> ElmoConfig:
@@ -188,16 +183,25 @@ def _mix_arrays(place: Place, mix: Arrays, num_layers: int) -> Arrays:
         mix = {**mix, "gamma": mix["gamma"].view(lambda values: values.reshape(()))}
         shapes["gamma"] = ()
     expected = {"layer_weights": (num_layers,), "gamma": ()}
-    mapping.require_fit(f"{place.path}: scalar mix", expected, shapes)
+    problems = [
+        f"not floating point: {name} is {array.dtype}"
+        for name, array in mix.items()
+        if array.dtype.kind != "f"
+    ]
+    mapping.require_fit(f"{place.path}: scalar mix", expected, shapes, problems, to="its layers")
     return {f"{SCALAR_MIX}{name}": array for name, array in mix.items()}
 
 
-def _notes(place: Place, mix: Arrays) -> tuple[str, ...]:
-    """DeepPavlov's `default` is a mean without gamma; that of all others is the mean of `elmo`."""
-    gamma = mix.get("gamma")
-    if gamma is None or gamma.shape != (1,) or gamma.read().item() == 1:
-        return ()
-    return (
-        f"{place.path}: its own `default` leaves out gamma, {gamma.read().item():.6g}, by which "
-        "`default` is multiplied here",
-    )
+def _notes(place: Place, contents: _Contents) -> tuple[str, ...]:
+    notes = []
+    if contents.unknown:
+        shown = listed(map(printable, contents.unknown), ", ")
+        notes.append(f"{place.path}: has variables that are not known and not used: {shown}")
+    # DeepPavlov's `default` is a mean without gamma; that of all others is the mean of `elmo`.
+    gamma = contents.mix[f"{SCALAR_MIX}gamma"].read().item() if contents.has_axis else 1.0
+    if gamma != 1.0:
+        notes.append(
+            f"{place.path}: its own `default` leaves out gamma, {gamma:.6g}, by which `default` "
+            "is multiplied here"
+        )
+    return tuple(notes)

@@ -28,7 +28,7 @@ from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.hub_module import HubModule
 from elmo_tf.formats.manylangs import ManyLangs
 from elmo_tf.formats.opened_model import OpenedModel
-from elmo_tf.formats.places import Archive, Directory, NamedFiles, Place, enumerate_names
+from elmo_tf.formats.places import ArchivedFiles, Directory, NamedFiles, Place, enumerate_names
 from elmo_tf.formats.reader import LocatedModel, Reader
 from elmo_tf.formats.saved_model import SavedModel
 from elmo_tf.formats.text_settings import TEXT_FILE
@@ -37,13 +37,14 @@ from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 # The formats we read, in the order in which they are asked. A new format is a row here.
+# A directory with both a checkpoint of bilm-tf and the weights dumped from it is a pair.
 READERS: tuple[Reader, ...] = (
     HubModule(),
     SavedModel(),
     TrainingRun(),
-    BilmTfCheckpoint(),
     ManyLangs(),
     BilmTfPair(),
+    BilmTfCheckpoint(),
 )
 
 
@@ -117,8 +118,9 @@ def _place(
     if os.path.isfile(f"{path}.index"):  # a checkpoint of TensorFlow has no file of its own name
         return Directory(os.path.dirname(path) or ".", os.path.basename(path))
     if os.path.isfile(path):
-        if archives.is_archive(path):
-            return Archive(path)
+        archive = archives.open_archive(path)
+        if archive is not None:
+            return ArchivedFiles(archive)
         raise InputError(
             f"{path}: is not a model by itself: {HOW_TO_NAME_A_PAIR}, or a directory, zip or "
             "tar that holds them"
@@ -141,8 +143,9 @@ def _fetched(path: str, files_fetched: list[str]) -> Place:
     (found,) = files_fetched
     if os.path.isdir(found):
         return Directory(found)
-    if archives.is_archive(found):
-        return Archive(found)
+    archive = archives.open_archive(found)
+    if archive is not None:
+        return ArchivedFiles(archive)
     raise InputError(
         f"{path}: is no zip or tar; for a pair give both addresses, with a comma between them"
     )

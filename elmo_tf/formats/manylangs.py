@@ -53,6 +53,7 @@ Arrays = dict[str, StoredArray]
 class ManyLangs:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "ELMoForManyLangs"
     looks_for = f"{_EMBEDDER_FILE} with {_ENCODER_FILE} (ELMoForManyLangs)"
     needs_tensorflow = False
 

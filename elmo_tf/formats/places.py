@@ -6,7 +6,7 @@ for "options.json" and not for where it is.
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from elmo_tf.config.model import ElmoConfig
@@ -41,16 +41,14 @@ class Place(Protocol):
     def size(self, name: str) -> int:
         """The bytes of a file."""
 
-    def local(
-        self, name: str, largest: int | None = None
-    ) -> contextlib.AbstractContextManager[str]:
+    def local(self, name: str, largest: int) -> contextlib.AbstractContextManager[str]:
         """A path where the file can be read, a copy of it if need be, while the context lasts.
 
         A copy is only made of a file of at most `largest` bytes.
         """
 
     def local_folder(
-        self, names: Mapping[str, str], largest: int | None = None
+        self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
         """A directory in which several files can be read together, while the context lasts.
 
@@ -87,13 +85,11 @@ class NamedFiles:
     def size(self, name: str) -> int:
         return _size(self._files[name])
 
-    def local(
-        self, name: str, largest: int | None = None
-    ) -> contextlib.AbstractContextManager[str]:
+    def local(self, name: str, largest: int) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self._files[name])
 
     def local_folder(
-        self, names: Mapping[str, str], largest: int | None = None
+        self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
         raise NotImplementedError("files named one by one are in no common directory")
 
@@ -127,19 +123,17 @@ class Directory:
     def size(self, name: str) -> int:
         return _size(self.shown(name))
 
-    def local(
-        self, name: str, largest: int | None = None
-    ) -> contextlib.AbstractContextManager[str]:
+    def local(self, name: str, largest: int) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext(self.shown(name))
 
     def local_folder(
-        self, names: Mapping[str, str], largest: int | None = None
+        self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
         assert all(name == path for name, path in names.items())
         return contextlib.nullcontext(self.path)
 
 
-class Archive:
+class ArchivedFiles:
     """The files of a zip or a tar, in whatever folder of it; a copy is made of each that is read.
 
     What a Mac adds to archives ("__MACOSX/") is not listed.
@@ -147,37 +141,28 @@ class Archive:
 
     is_local = False
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.originals = [path]
-        with archives.open_archive(path) as archive:
-            self._sizes = dict(archive.sizes)
-        self.names = sorted(name for name in self._sizes if not name.startswith("__MACOSX/"))
+    def __init__(self, archive: archives.Archive) -> None:
+        self.path = archive.path
+        self.originals = [archive.path]
+        self._archive = archive
+        self.names = sorted(name for name in archive.sizes if not name.startswith("__MACOSX/"))
 
     def has(self, name: str) -> bool:
-        return name in self._sizes
+        return name in self._archive.sizes
 
     def shown(self, name: str) -> str:
         return f"{self.path}/{printable(name)}"
 
     def size(self, name: str) -> int:
-        return self._sizes[name]
+        return self._archive.sizes[name]
 
-    @contextlib.contextmanager
-    def local(self, name: str, largest: int | None = None) -> Iterator[str]:
-        with (
-            archives.open_archive(self.path) as archive,
-            archives.extracted(archive, name, largest) as path,
-        ):
-            yield path
+    def local(self, name: str, largest: int) -> contextlib.AbstractContextManager[str]:
+        return archives.unpacked(self._archive, name, largest)
 
-    @contextlib.contextmanager
-    def local_folder(self, names: Mapping[str, str], largest: int | None = None) -> Iterator[str]:
-        with (
-            archives.open_archive(self.path) as archive,
-            archives.extracted_folder(archive, names, largest) as folder,
-        ):
-            yield folder
+    def local_folder(
+        self, names: Mapping[str, str], largest: int
+    ) -> contextlib.AbstractContextManager[str]:
+        return archives.unpacked_folder(self._archive, names, largest)
 
 
 def _size(path: str) -> int:
@@ -196,7 +181,7 @@ def read_small_json(place: Place, name: str) -> dict[str, Any]:
     source = place.shown(name)
     if place.size(name) > _LARGEST_JSON:
         raise InputError(f"{source}: is too large for a description of a model, over 1 MiB")
-    with place.local(name) as path, open(path, "rb") as file:
+    with place.local(name, _LARGEST_JSON) as path, open(path, "rb") as file:
         return files.parse_json(file.read(), source)
 
 

@@ -11,10 +11,12 @@ class Reader(Protocol):
     """One format. Each is a file of this folder and a row of `locate.READERS`.
 
     Attributes:
+      name: what people call the format.
       looks_for: the files by which it knows a model, for the error where no reader does.
       needs_tensorflow: whether `open` imports TensorFlow.
     """
 
+    name: str
     looks_for: str
     needs_tensorflow: bool
 

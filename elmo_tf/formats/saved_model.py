@@ -1,69 +1,95 @@
 """Reader of our own exports: SavedModels with their options in `assets.extra/`."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 from elmo_tf.errors import InputError
-from elmo_tf.formats import checkpoint, text_settings
-from elmo_tf.formats.checkpoint import CheckpointReader
+from elmo_tf.formats import checkpoint, tensor_bundle, text_settings
 from elmo_tf.formats.file_names import (
     EXTRA_DIRECTORY,
     OPTIONS_FILE,
     SAVED_MODEL_FILE,
 )
 from elmo_tf.formats.opened_model import OpenedModel
-from elmo_tf.formats.places import Directory, Place, read_options
+from elmo_tf.formats.places import Place, base_name, read_options
 from elmo_tf.text.dictionaries import CHARACTERS_FILE, WORDS_FILE, Dictionaries
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 _OPTIONS = f"{EXTRA_DIRECTORY}/{OPTIONS_FILE}"
+_VARIABLES = "variables/variables"
+_LARGEST_WORDS = 1 << 28  # bytes, ten times those of any model's
 _VOCABULARY = f"{EXTRA_DIRECTORY}/{VOCABULARY_FILE}"
 
 
 class SavedModel:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "SavedModel of elmo_tf"
     looks_for = f"{SAVED_MODEL_FILE} with {_OPTIONS} (an export)"
     needs_tensorflow = True
 
     def recognizes(self, place: Place) -> bool:
-        return isinstance(place, Directory) and place.has(SAVED_MODEL_FILE)
+        return _root(place) is not None
 
     @contextlib.contextmanager
     def open(self, place: Place) -> Iterator[OpenedModel]:
-        if not place.has(_OPTIONS):
+        root = _root(place)
+        assert root is not None, "it was recognized"
+        if not place.has(root + _OPTIONS):
             raise InputError(
                 f"{place.path}: is a SavedModel, but not an export of elmo_tf: it has no {_OPTIONS}"
             )
-        config = read_options(place, _OPTIONS)
-        words_file = place.shown(_VOCABULARY) if place.has(_VOCABULARY) else None
-        if config.input.needs_vocabulary and words_file is None:
+        config = read_options(place, root + _OPTIONS)
+        has_words = place.has(root + _VOCABULARY)
+        if config.input.needs_vocabulary and not has_words:
             raise InputError(f"{place.path}: has no {_VOCABULARY}, and with it no words to look up")
-        dictionaries = _dictionaries(place) if config.input.needs_dictionaries else None
-        text = text_settings.read(place, f"{EXTRA_DIRECTORY}/{text_settings.TEXT_FILE}")
-        reader = CheckpointReader(os.path.join(place.path, "variables", "variables"))
-        notes = []
-        if reader.arrays(checkpoint.INITIAL_STATE):
-            notes.append(
-                f"{place.path}: starts sentences from a state of its own; read as a model it "
-                "starts from zeros"
+        text = text_settings.read(place, f"{root}{EXTRA_DIRECTORY}/{text_settings.TEXT_FILE}")
+        prefix = f"{root}{_VARIABLES}"
+        source = place.shown(prefix)
+        with contextlib.ExitStack() as stack:
+            words_file = dictionaries = None
+            if has_words:
+                words_file = stack.enter_context(place.local(root + _VOCABULARY, _LARGEST_WORDS))
+            if config.input.needs_dictionaries:
+                dictionaries = _dictionaries(place, root)
+            opened = tensor_bundle.open_arrays(place, prefix, checkpoint.grouped)
+            groups = stack.enter_context(opened)
+            yield OpenedModel(
+                source,
+                config,
+                checkpoint.require_model(groups, source),
+                vocabulary_file=words_file,
+                tokenizer=text.tokenizer,
+                normalize=text.normalize,
+                provenance=("Made from an earlier export, whose model card may say more.",),
+                notes=_notes(place, checkpoint.INITIAL_STATE in groups),
+                _input_words=dictionaries,
             )
-        yield OpenedModel(
-            reader.prefix,
-            config,
-            reader.model_arrays(),
-            vocabulary_file=words_file,
-            tokenizer=text.tokenizer,
-            normalize=text.normalize,
-            provenance=("Made from an earlier export, whose model card may say more.",),
-            notes=tuple(notes),
-            _input_words=dictionaries,
-        )
 
 
-def _dictionaries(place: Place) -> Dictionaries:
+def _root(place: Place) -> str | None:
+    """The folder of an archive in which the export is, "" or ending in "/"; None without one."""
+    if place.has(SAVED_MODEL_FILE):
+        return ""
+    found = [name for name in place.names if base_name(name) == SAVED_MODEL_FILE]
+    return found[0].removesuffix(SAVED_MODEL_FILE) if len(found) == 1 else None
+
+
+def _notes(place: Place, has_state: bool) -> tuple[str, ...]:
+    if not has_state:
+        return ()
+    return (
+        f"{place.path}: starts sentences from a state of its own; read as a model it starts from "
+        "zeros",
+    )
+
+
+def _dictionaries(place: Place, root: str) -> Dictionaries:
     """Those beside the options; the encoder finds out whether one is missing."""
-    names = {name: f"{EXTRA_DIRECTORY}/{name}" for name in (WORDS_FILE, CHARACTERS_FILE)}
+    names = {name: f"{root}{EXTRA_DIRECTORY}/{name}" for name in (WORDS_FILE, CHARACTERS_FILE)}
     shown = {name: place.shown(path) for name, path in names.items() if place.has(path)}
-    return Dictionaries.read(shown, shown)
+    with contextlib.ExitStack() as stack:
+        paths = {
+            name: stack.enter_context(place.local(names[name], _LARGEST_WORDS)) for name in shown
+        }
+        return Dictionaries.read(paths, shown)

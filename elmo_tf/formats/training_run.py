@@ -19,6 +19,7 @@ from elmo_tf.text.vocabulary import VOCABULARY_FILE
 class TrainingRun:
     """See `elmo_tf.formats.reader.Reader`."""
 
+    name = "training run of elmo_tf"
     looks_for = f"{TRAINING_FILE} with {OPTIONS_FILE} (a training run)"
     needs_tensorflow = True
 

@@ -13,7 +13,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 _NAME = re.compile(r"(vocab.*|.*_vocab)\.txt(\.gz)?")
 _LARGEST = 1 << 28  # bytes, ten times those of any model's
-_HOW_TO_NAME_WORDS = "name it too, as OPTIONS.json,WEIGHTS.hdf5,VOCABULARY.txt"
+_HOW_TO_GIVE_WORDS = "put vocab.txt beside them"
 
 
 class VocabularyFile(NamedTuple):
@@ -29,8 +29,15 @@ class VocabularyFile(NamedTuple):
 
 
 @contextlib.contextmanager
-def open_vocabulary(place: Place, config: ElmoConfig) -> Iterator[VocabularyFile]:
+def open_vocabulary(
+    place: Place, config: ElmoConfig, how_to_give: str = _HOW_TO_GIVE_WORDS
+) -> Iterator[VocabularyFile]:
     """The one vocabulary of a place, such as "vocab.txt", "vocab-2016.txt.gz" or "x_vocab.txt".
+
+    Args:
+      place: where to look.
+      config: of the model.
+      how_to_give: what to do where it is missing, the end of the error.
 
     Raises:
       InputError: the model reads words, and there is no vocabulary or more than one; or the file is
@@ -42,7 +49,7 @@ def open_vocabulary(place: Place, config: ElmoConfig) -> Iterator[VocabularyFile
             what = "which is not there" if not found else f"and there are {len(found)}"
             raise InputError(
                 f"{place.path}: the options have no char_cnn, so words are looked up in the table "
-                f"of a vocabulary, {what}; {_HOW_TO_NAME_WORDS}"
+                f"of a vocabulary, {what}; {how_to_give}"
             )
         yield VocabularyFile(None, None)
         return

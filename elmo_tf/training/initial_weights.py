@@ -1,12 +1,18 @@
-"""Weights to start a new run from: those of any model, of a run of ours with its softmax too."""
+"""Weights to start a new run from: those of any model, with its softmax if it predicts the words.
+
+What the optimizer stored beside them comes along where training continues, as from a checkpoint of
+bilm-tf: the next steps are then those that the other program would have made.
+"""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+import tensorflow as tf
 
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.errors import InputError
-from elmo_tf.formats import locate
+from elmo_tf.formats import locate, mapping
 from elmo_tf.formats.opened_model import SCALAR_MIX, SOFTMAX, OpenedModel
 from elmo_tf.model import variables
 from elmo_tf.model.language_model import ElmoLanguageModel
@@ -59,6 +65,50 @@ class InitialWeights(NamedTuple):
         named = {name: each for name, each in named.items() if not name.startswith(SCALAR_MIX)}
         variables.assign(named, self.model, scalar_mix=False, softmax=has_softmax)
         return has_softmax
+
+    def assign_optimizer(
+        self, slots: Mapping[str, tf.Variable], is_wanted: bool | None, has_softmax: bool
+    ) -> bool:
+        """Assigns what the optimizer of the model's training stored, if it is to continue.
+
+        Args:
+          slots: the variables of the new optimizer, see `training.optimizers.named_slots`.
+          is_wanted: see `TrainingConfig.initial_optimizer`.
+          has_softmax: whether the softmax was assigned. A new one begins with slots of its own.
+
+        Returns:
+          Whether they have been assigned.
+
+        Raises:
+          InputError: it is wanted, and the model has none, or that of another optimizer.
+        """
+        stored = self.model.optimizer
+        if is_wanted is False or (is_wanted is None and not self.model.optimizer_is_passed_on):
+            return False
+        if is_wanted and not stored:
+            raise InputError(
+                f"{self.model.source}: has stored nothing of an optimizer, which "
+                "initial_optimizer=True asks for",
+                "initial_optimizer",
+            )
+
+        # A count of steps, such as "iteration", goes along; the learning rate is the run's own.
+        def is_taken(name: str) -> bool:
+            return name != "learning_rate" and (has_softmax or not name.startswith(SOFTMAX))
+
+        ours = {name: variable for name, variable in slots.items() if is_taken(name)}
+        theirs = {name: array for name, array in stored.items() if is_taken(name)}
+        expected = variables.shapes_of({n: v for n, v in ours.items() if "." in n})
+        shapes = {name: each.shape for name, each in theirs.items() if "." in name}
+        if is_wanted is None and expected != shapes:  # another optimizer was asked for
+            return False
+        mapping.require_fit(
+            f"{self.model.source}: its optimizer", expected, shapes, to="that of the run"
+        )
+        for name, array in theirs.items():
+            if name in ours:
+                ours[name].assign(array.read())
+        return True
 
 
 @contextlib.contextmanager

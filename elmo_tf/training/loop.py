@@ -10,7 +10,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.scoring.evaluation import Evaluation
 from elmo_tf.text.corpus import WindowStream
-from elmo_tf.training.checkpoints import Position, RunCheckpoints
+from elmo_tf.training.checkpoints import Position, RunCheckpoints, trained_variables
 from elmo_tf.training.distributed import Distribution, OneDevice
 from elmo_tf.training.heldout import HeldOut, describe
 from elmo_tf.training.initial_weights import open_initial_weights
@@ -18,7 +18,7 @@ from elmo_tf.training.input_pipeline import TrainingData, effective_negatives
 from elmo_tf.training.interrupts import StopSignals
 from elmo_tf.training.learning_rates import learning_rate_of_step
 from elmo_tf.training.loss_scale import LossScale
-from elmo_tf.training.optimizers import make_optimizer
+from elmo_tf.training.optimizers import make_optimizer, named_slots
 from elmo_tf.training.progress import ProgressDisplay, Scalars
 from elmo_tf.training.run_directory import Run
 from elmo_tf.training.step import StepResult
@@ -118,9 +118,14 @@ class Trainer:
         if run.initial_weights:
             with open_initial_weights(run.initial_weights) as initial:
                 has_softmax = initial.assign(self.model, run.vocabulary)
-            self.origin = (
-                f"{run.initial_weights}, {'softmax too' if has_softmax else 'new softmax'}"
-            )
+                continues = initial.assign_optimizer(
+                    named_slots(self._optimizer, trained_variables(self.model)),
+                    run.training.initial_optimizer,
+                    has_softmax,
+                )
+            softmax = "softmax too" if has_softmax else "new softmax"
+            optimizer = ", continuing with its optimizer's variables" if continues else ""
+            self.origin = f"{run.initial_weights}, {softmax}{optimizer}"
         zeros = self.model.zero_state(run.training.num_streams)
         return Position(0, zeros, self._stream.state())
 

@@ -128,7 +128,8 @@ def copy(folder, tmp_path):
 def test_files_that_are_missing(copy):
     shard = copy / "variables/variables.data-00001-of-00002"
     shard.unlink()
-    assert error_of(copy) == f"{copy}: has no variables/{shard.name}"
+    prefix = copy / "variables/variables"
+    assert error_of(copy) == f"{prefix}.index: there is no variables/{shard.name}"
     (copy / "variables/variables.index").unlink()
     assert "is a SavedModel, but not an export of elmo_tf" in error_of(copy)
 
@@ -171,3 +172,72 @@ def test_an_archive_that_is_larger_than_its_variables(copy, tmp_path):
             entry.size = 50_000_000
             archive.addfile(entry, io.BytesIO(bytes(entry.size)))
     assert "not unpacked" in error_of(path)
+
+
+def write_variables(path, arrays):
+    """Writes variables in place of those that a module has."""
+    for each in (path / "variables").iterdir():
+        each.unlink()
+    names = sorted(arrays)
+    tf.raw_ops.SaveV2(
+        prefix=str(path / "variables/variables"),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[arrays[name] for name in names],
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def variables(folder):
+    reader = tf.train.load_checkpoint(str(folder / "google_other_sizes/module/variables/variables"))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def test_names_with_a_prefix(variables, folder, copy):
+    prefixed = {f"module/{name}": array for name, array in variables.items()}
+    write_variables(copy, {**prefixed, "global_step": np.int64(3)})
+    plain = folder / "google_other_sizes/module"
+    with locate.open_model(copy) as model, locate.open_model(plain) as expected:
+        assert model.config == expected.config
+        assert model.names() == expected.names()
+        for name in expected.names():
+            np.testing.assert_array_equal(model.arrays[name].read(), expected.arrays[name].read())
+        assert model.notes == (
+            f"{copy}: has variables that are not known and not used: global_step",
+        )
+
+
+def test_what_does_not_fit_is_listed_together(variables, copy):
+    cell = "bilm/RNN_0/RNN/MultiRNNCell/Cell1/rnn/lstm_cell"
+    arrays = {**variables, "bilm/RNN_2/x": np.float32(1)}
+    del arrays[f"{cell}/bias"]
+    arrays[f"{cell}/kernel"] = arrays[f"{cell}/kernel"][:, :-4]
+    arrays["bilm/CNN/b_cnn_1"] = arrays["bilm/CNN/b_cnn_1"].astype(np.int32)
+    published = "RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell"
+    assert error_of(write_variables(copy, arrays)) == (
+        f"{copy}: does not fit its options: missing: {published}/B [36]; "
+        "not floating point: CNN/b_cnn_1 is int32; unexpected: RNN_2/x []; "
+        f"wrong shape: {published}/W_0 is [10, 32], must be [10, 36]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("bilm/char_embed", None, "no variable char_embed with 2 dimensions"),
+        ("bilm/char_embed", np.float32([1]), "no variable char_embed with 2 dimensions"),
+        ("bilm/char_embed", np.float32(1), "no variable char_embed with 2 dimensions"),
+        ("bilm/CNN/W_cnn_0", np.zeros((1, 0, 7, 3), "f"), "filters[0][0] must be an integer >= 1"),
+        ("bilm/CNN_high_9999/b_carry", np.float32(1), "unexpected: CNN_high_9999/b_carry []"),
+        ("aggregation/weights", np.float32([1, 2]), "layer_weights is [2], must be [3]"),
+        ("aggregation/scaling", np.float32([1, 2]), "gamma is [2], must be []"),
+        ("aggregation/scaling", b"x", "not floating point: gamma is object"),
+        ("aggregation/scaling", None, "missing: gamma []"),
+    ],
+)
+def test_modules_with_a_fault(variables, copy, name, value, message):
+    arrays = {**variables, name: value}
+    if value is None:
+        del arrays[name]
+    assert message in error_of(write_variables(copy, arrays))

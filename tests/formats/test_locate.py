@@ -230,13 +230,16 @@ def test_ambiguous_directory_lists_its_candidates(pair):
     )
 
 
-LOOKED_FOR = (
-    "looked for tfhub_module.pb with saved_model.pb (a module of TensorFlow Hub, TF1 format); "
-    "saved_model.pb with assets.extra/options.json (an export); training.json with "
-    "options.json (a training run); *.ckpt-*.index with options.json (a training of bilm-tf); "
-    "token_embedder.pkl with encoder.pkl (ELMoForManyLangs); "
-    "options.json or *_options.json with one *.hdf5 (bilm-tf format)"
-)
+LOOKED_FOR = f"looked for {'; '.join(reader.looks_for for reader in locate.READERS)}"
+
+
+def test_what_is_looked_for_is_said_for_each_format():
+    for files in (
+        "training.json with options.json (a training run)",
+        "options.json or *_options.json with one *.hdf5 (bilm-tf format)",
+        "*.ckpt-*.index with options.json (a training of bilm-tf)",
+    ):
+        assert files in LOOKED_FOR
 
 
 def test_directory_without_a_model(pair, tmp_path):
@@ -252,7 +255,7 @@ def test_directory_without_a_model(pair, tmp_path):
     for i in range(2000):
         (pair / f"x{i}").write_text("")
     assert error_of(pair).endswith(" and 1,992 more")
-    assert len(error_of(pair)) < 900
+    assert len(error_of(pair)) < len(LOOKED_FOR) + 300
 
 
 def test_what_is_not_there(pair, tmp_path):
@@ -323,16 +326,12 @@ def test_zip_need_not_be_called_so(make_zip):
     assert_is_the_model(make_zip(name="195"))
 
 
-def test_names_in_a_zip_lead_nowhere(make_zip, tmp_path, monkeypatch):
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    monkeypatch.chdir(inside)
-    monkeypatch.setattr(tempfile, "tempdir", str(inside))
-    path = make_zip("../../escaped_options.json", f"{tmp_path}/absolute.hdf5")
-    before = sorted(os.listdir(tmp_path))
-    assert_is_the_model(path)
-    assert sorted(os.listdir(tmp_path)) == before
-    assert os.listdir(inside) == []  # nor does the temporary file stay
+@pytest.mark.parametrize("name", ["../../escaped_options.json", "../b_options.json"])
+def test_names_that_lead_out_of_a_zip_are_refused(make_zip, name):
+    path = make_zip(name)
+    assert error_of(path) == (
+        f"{path}: holds {name}, a name that leads out of the archive; not read"
+    )
 
 
 def test_temporary_file_goes_when_the_weights_are_wrong(make_zip, tmp_path, monkeypatch):
@@ -357,7 +356,7 @@ def test_zip_without_a_model_or_with_two(make_zip):
         f"{path}: holds no model: {LOOKED_FOR}; it holds encoder.pkl, options.json"
     )
     path = make_zip(options=None, others=["config.json"])
-    assert error_of(path).endswith("(bilm-tf format); it holds config.json, model.hdf5")
+    assert error_of(path).endswith("; it holds config.json, model.hdf5")
     path = make_zip("a/options.json", others=["b/options.json"])
     assert "more than one options.json: a/options.json, b/options.json; " in error_of(path)
 

@@ -13,8 +13,11 @@ from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.model.variables import model_variables
 from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.training import run_directory
+from elmo_tf.training.checkpoints import trained_variables
 from elmo_tf.training.initial_weights import open_initial_weights
 from elmo_tf.training.loop import Trainer
+from elmo_tf.training.optimizers import named_slots
 from tests.training import tiny
 
 
@@ -61,8 +64,6 @@ def assert_begun_from(started, weights, softmax):
 
 def start(folder, name, initial, **changes):
     request = tiny.request(folder, name)._replace(initial_weights=initial, **changes)
-    from elmo_tf.training import run_directory
-
     return Trainer(run_directory.begin_run(request, tiny.CONFIG))
 
 
@@ -138,3 +139,49 @@ def test_no_encoder_is_built_to_read_an_export(folder, model, monkeypatch):
     monkeypatch.undo()
     started = start(folder, "run", str(folder / "exported"))
     assert_begun_from(started, values(model), False)
+
+
+# What the optimizer stored.
+
+
+def slots(trainer):
+    named = named_slots(trainer._optimizer, trained_variables(trainer.model))
+    return {name: variable.numpy() for name, variable in named.items() if "." in name}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A run of three steps and its folder."""
+    folder = tiny.write_files(tmp_path_factory.mktemp("first"))
+    trainer = Trainer(tiny.open_run(folder, "first", max_steps=3))
+    trainer.train()
+    return folder, trainer
+
+
+def begin(first, name, **settings):
+    folder, _ = first
+    request = tiny.request(folder, name, **settings)
+    request = request._replace(initial_weights=str(folder / "first"))
+    return Trainer(run_directory.begin_run(request, tiny.CONFIG))
+
+
+def test_an_optimizer_begins_anew_or_continues(first):
+    begun = slots(begin(first, "anew"))
+    assert all((each == 1).all() for each in begun.values())
+    continued = begin(first, "continued", initial_optimizer=True)
+    assert continued.origin.endswith(", softmax too, continuing with its optimizer's variables")
+    expected = slots(first[1])
+    assert any((each != 1).any() for each in expected.values())
+    assert begun.keys() == expected.keys()
+    for name, array in slots(continued).items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
+def test_an_optimizer_of_another_kind(first, published):
+    with pytest.raises(InputError, match="first/ckpt-3: its optimizer: does not fit that of the r"):
+        begin(first, "adam", initial_optimizer=True, optimizer="adam")
+    folder, _ = first
+    request = tiny.request(folder, "pair", initial_optimizer=True)
+    request = request._replace(initial_weights=published(False))
+    with pytest.raises(InputError, match="weights.hdf5: has stored nothing of an optimizer, which"):
+        Trainer(run_directory.begin_run(request, tiny.CONFIG))

@@ -1,0 +1,218 @@
+"""Zips and tars as flat lists of files; whatever is wrong with one is an `InputError` of one line.
+
+Nothing in an archive is trusted: names that lead out of a directory, links and devices are refused,
+and no tar is unpacked far beyond its own size.
+"""
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import re
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from elmo_tf.errors import InputError, printable, shortened
+
+_PIECE = 1 << 20
+_MOST_ENTRIES = 10_000
+# A tar has to be decompressed up to a file to find it. Weights hardly shrink, text to a third, and
+# zeros, which is what bombs are made of, to a thousandth.
+_MOST_EXPANSION, _ALWAYS_ALLOWED = 100, 64 << 20
+# Longer than any name; a header may announce gigabytes, which the library would read at once.
+_LONGEST_HEADER = 1 << 20
+_GZIP, _BZIP2, _TAR = b"\x1f\x8b", b"BZh", b"ustar"
+
+
+def is_zip(path: str) -> bool:
+    """Whether a file is a zip, by its content."""
+    return zipfile.is_zipfile(path)
+
+
+def may_be_tar(path: str) -> bool:
+    """Whether a file begins as a tar does, or as a packed one may."""
+    with open(path, "rb") as file:
+        beginning = file.read(512)
+    return beginning.startswith((_GZIP, _BZIP2)) or beginning[257:262] == _TAR
+
+
+class Zip:
+    """See `elmo_tf.storage.archives.Archive`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.sizes: dict[str, int] = {}
+        with _zip_errors(path), zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                mode = info.external_attr >> 16
+                if info.is_dir():
+                    _require_safe(path, info.filename)
+                    continue
+                _require_file(path, info.filename, stat.S_IFMT(mode) in (0, stat.S_IFREG), mode)
+                name = _require_safe(path, info.filename)
+                _add(path, self.sizes, name, info.file_size)
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+            # The library gives no more than the size in its directory, whatever there is.
+            by_name = {_plain(info.filename): info for info in archive.infolist()}
+            with archive.open(by_name[name]) as member:
+                while piece := member.read(_PIECE):
+                    yield piece
+
+
+class Tar:
+    """See `elmo_tf.storage.archives.Archive`.
+
+    Plain, or packed by gzip or bzip2. All of it is read once, to list its files.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.sizes: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
+        with _tar_errors(path), self._open() as stream:
+            # Not "r|": that reads the content of a file to pass over it, too.
+            fileobj: Any = stream
+            archive = tarfile.open(fileobj=fileobj, mode="r:")  # noqa: SIM115, holds nothing open
+            for member in archive:
+                if member.size < 0:
+                    raise tarfile.ReadError("a file of less than no bytes")
+                name = _require_safe(path, member.name)
+                if member.isdir():
+                    continue
+                is_file = member.isreg() and not member.issparse()
+                _require_file(path, member.name, is_file, stat.S_IFLNK * member.issym())
+                _add(path, self.sizes, name, member.size)
+                self._offsets[name] = member.offset_data
+            stream.read_to_the_end()  # where the sum over all of it is
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        left = self.sizes[name]
+        with _tar_errors(self.path), self._open() as stream:
+            stream.seek(self._offsets[name])
+            while left:
+                piece = stream.read(min(left, _PIECE))
+                if not piece:
+                    raise tarfile.ReadError("unexpected end of data")
+                left -= len(piece)
+                yield piece
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator["_BoundedStream"]:
+        with open(self.path, "rb") as file:
+            beginning = file.read(len(_BZIP2))
+            file.seek(0)
+            stream: Any = file
+            if beginning.startswith(_GZIP):
+                stream = gzip.GzipFile(fileobj=file)
+            elif beginning == _BZIP2:
+                stream = bz2.BZ2File(file)
+            size = os.fstat(file.fileno()).st_size
+            yield _BoundedStream(stream, self.path, _MOST_EXPANSION * size + _ALWAYS_ALLOWED)
+
+
+class _BoundedStream:
+    """What `tarfile` reads from: it goes no further than a bound, and reads little at once."""
+
+    def __init__(self, stream: Any, path: str, most_bytes: int) -> None:
+        self._stream = stream
+        self._path = path
+        self._most_bytes = most_bytes
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {size:,} bytes")
+        return self._stream.read(size)
+
+    def seek(self, position: int) -> int:
+        if position > self._most_bytes:
+            raise InputError(
+                f"{self._path}: unpacks to over {self._most_bytes:,} bytes, {_MOST_EXPANSION} "
+                "times its size and more, which no model does; not unpacked"
+            )
+        return self._stream.seek(position)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def read_to_the_end(self) -> None:
+        while self._stream.read(_LONGEST_HEADER):
+            self.seek(self.tell())
+
+
+def _plain(name: str) -> str:
+    """A name as entries have it."""
+    return re.sub(r"^(\./+)+", "", name)
+
+
+def _require_safe(path: str, name: str) -> str:
+    """The plain name. Raises an `InputError` if it leads out of the directory it is unpacked in."""
+    parts = re.split(r"[/\\]", name)
+    if not parts[0] or ".." in parts or "\0" in name or re.match("[A-Za-z]:", name):
+        raise InputError(
+            f"{path}: holds {printable(name)}, a name that leads out of the archive; not read"
+        )
+    return _plain(name)
+
+
+def _require_file(path: str, name: str, is_file: bool, mode: int) -> None:
+    if not is_file:
+        what = "a link" if stat.S_ISLNK(mode) else "a link or device, and no ordinary file"
+        raise InputError(f"{path}: {printable(name)} is {what}, which no model needs; not read")
+
+
+def _add(path: str, entries: dict[str, int], name: str, size: int) -> None:
+    if name in entries:
+        raise InputError(f"{path}: has two files named {printable(name)}")
+    entries[name] = size
+    if len(entries) > _MOST_ENTRIES:
+        raise InputError(f"{path}: holds more than {_MOST_ENTRIES:,} files, which no model has")
+
+
+@contextlib.contextmanager
+def _zip_errors(path: str) -> Iterator[None]:
+    """Whatever is wrong with a zip is an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    # Each way of compression has errors of its own, and a damaged directory of names gives more.
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        ValueError,
+        LookupError,
+    ) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: damaged or truncated zip: {shortened(reason)}") from error
+    except (RuntimeError, OSError) as error:  # encryption; unknown compression; bzip2
+        raise InputError(f"{path}: zip that can't be read: {shortened(str(error))}") from error
+
+
+@contextlib.contextmanager
+def _tar_errors(path: str) -> Iterator[None]:
+    """Whatever is wrong with a tar is an `InputError`."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        tarfile.TarError,
+        zlib.error,
+        EOFError,
+        OSError,
+        ValueError,
+        LookupError,
+        OverflowError,
+        RecursionError,  # headers of headers without end
+    ) as error:
+        reason = shortened(" ".join(str(error).split()))
+        raise InputError(f"{path}: damaged or truncated tar: {reason}") from error
