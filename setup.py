@@ -47,6 +47,7 @@ COMMANDS = [
     "elmo-evaluate=elmo_tf.evaluate:main",
     "elmo-score=elmo_tf.score:main",
     "elmo-embed=elmo_tf.embed:main",
+    "elmo-inspect=elmo_tf.inspect:main",
     "elmo-export=elmo_tf.export.export_elmo:main",
     "elmo-export-weights=elmo_tf.export.export_weights:main",
 ]

@@ -25,6 +25,7 @@ _MODULES = {
     "InputError": "elmo_tf.errors",
     "batch_to_ids": "elmo_tf.text.characters",
     "batches_by_tokens": "elmo_tf.text.batches",
+    "describe": "elmo_tf.formats.description",
     "embed_sentences": "elmo_tf.vectors.line_vectors",
     "models": "elmo_tf.formats.catalog",
 }

@@ -77,6 +77,7 @@ DOORS = (
     "elmo_tf.evaluate",
     "elmo_tf.score",
     "elmo_tf.embed",
+    "elmo_tf.inspect",
     "export.export_elmo",
     "export.export_weights",
     "elmo_tf.export.export_elmo",

@@ -156,6 +156,21 @@ def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
     return mapping.shapes_of(table(config))
 
 
+def our_shapes(
+    config: ElmoConfig, vocabulary_size: int | None = None
+) -> dict[str, tuple[int, ...]] | None:
+    """The shape of every array by our name; None for a model that the format has no place for."""
+    if config.lstm.always_projects or type(config.input) not in _INPUT_ENTRIES:
+        return None
+    zero = np.zeros([])
+    arrays = {
+        entry.name: StoredArray.of(np.broadcast_to(zero, entry.shape))
+        for entry in table(config, vocabulary_size)
+    }
+    ours = mapping.from_theirs(table(config, vocabulary_size), arrays)
+    return {path: array.shape or () for path, array in ours.items()}
+
+
 def largest_file(config: ElmoConfig) -> int:
     """Bytes that a weight file of a model may have, a generous bound.
 

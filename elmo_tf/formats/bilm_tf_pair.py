@@ -7,7 +7,7 @@ import h5py
 
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, text_settings
-from elmo_tf.formats.opened_model import OpenedModel
+from elmo_tf.formats.opened_model import SOFTMAX, OpenedModel
 from elmo_tf.formats.places import (
     Place,
     base_name,
@@ -62,17 +62,25 @@ class BilmTfPair:
                 raise InputError(
                     f"{source}: holds vectors, as elmo-embed writes them, and no weights"
                 )
-            arrays = bilm_tf.open_weights(weights_file, config, place.shown(weights))
+            opened_weights = bilm_tf.open_weights(weights_file, config, place.shown(weights))
+            arrays = bilm_tf.our_arrays(config, stack.enter_context(opened_weights))
+            notes = []
+            if vocabulary.words is None and any(name.startswith(SOFTMAX) for name in arrays):
+                try:  # what the softmax predicts, which an encoder doesn't need
+                    vocabulary = stack.enter_context(open_vocabulary(place, config))
+                except InputError as error:
+                    notes.append(f"not read: {error}")
             text = text_settings.read(place)
             yield OpenedModel(
                 place.shown(weights),
                 config,
-                bilm_tf.our_arrays(config, stack.enter_context(arrays)),
+                arrays,
                 vocabulary_file=vocabulary.path,
                 tokenizer=text.tokenizer,
                 normalize=text.normalize,
                 softmax_is_passed_on=True,
                 provenance=("Made from weights in the format of bilm-tf and AllenNLP.",),
+                notes=tuple(notes),
                 _words=vocabulary.words,
             )
 
