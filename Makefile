@@ -1,6 +1,7 @@
 # Everything happens in one virtual environment, made at the first use of any target.
 PYTHON ?= python3.11
 VENV ?= .venv
+PYTHONS ?= $(PYTHON)
 
 # Tests of one file share exports and traces, so they stay in one process.
 WORKERS ?= --numprocesses=2 --dist=loadfile
@@ -8,7 +9,7 @@ WORKERS ?= --numprocesses=2 --dist=loadfile
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint format docs dist test-wheel bench clean
 
 # Train a small model on real text, export it, look at what it learnt (five to twelve minutes).
 demo: $(INSTALLED)
@@ -27,12 +28,30 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The site of the documentation, in `site`. A warning, such as a link that leads nowhere, is an error.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The sdist, and the wheel that is built from it, in `dist`.
+dist: $(VENV)/.installed-release
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+# The wheel in a new environment of each Python, as a user would install it. Minutes, and 2 GB, each.
+test-wheel: dist
+	$(BIN)/python tests/wheel/new_environments.py dist/*.whl $(PYTHONS)
+
 # Prints figures, checks nothing. One script each; run a single one with .venv/bin/python.
 bench: $(INSTALLED)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:
-	rm -rf $(VENV) benchmarks/.venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache demo_output
+	rm -rf $(VENV) benchmarks/.venv build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache demo_output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp makes a second run quick; it is out of date when what has to be installed changed.
@@ -43,4 +62,10 @@ $(INSTALLED): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint constraints.txt --editable ".[demo,dev]"
+	touch $@
+
+# The extras `docs` and `release`, which no test needs, when they are first asked for.
+$(VENV)/.installed-%: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable ".[$*]"
 	touch $@

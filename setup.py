@@ -40,6 +40,10 @@ EXTRAS = {
         # Its message classes read the warm-up requests that an export carries.
         "tensorflow-serving-api>=2.21,<2.22",
     ],
+    # The site of the documentation (`make docs`).
+    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.8,<10", "mkdocstrings[python]>=1.0,<2"],
+    # `make dist` and `make test-wheel`.
+    "release": ["build>=1.6", "twine>=7", "wheel>=0.48"],
 }
 COMMANDS = [
     "elmo-vocab=elmo_tf.vocab:main",
@@ -57,12 +61,20 @@ VERSION = re.search(
     Path(__file__).with_name("elmo_tf").joinpath("__init__.py").read_text(encoding="utf-8"),
     re.MULTILINE,
 )[1]
+# Links of README.md to other files of the repository lead nowhere on a package index: only their
+# text is kept. Code stays as it is, where `f["x"](y)` is no link.
+LONG_DESCRIPTION = re.sub(
+    r"(```.*?```|`[^`\n]*`)|!?\[([^\]]*)\]\((?!https://)[^)]*\)",
+    lambda found: found[1] or found[2],
+    Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    flags=re.DOTALL,
+)
 
 setup(
     name="elmo_tf",
     version=VERSION,
     description="ELMo for TensorFlow 2 and Keras 3: train, load published weights, embed, export",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=LONG_DESCRIPTION,
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
@@ -76,6 +88,8 @@ setup(
     classifiers=[
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

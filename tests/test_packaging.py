@@ -1,7 +1,9 @@
-"""What the wheel holds: `elmo_tf`, and no other name at the top of a user's environment."""
+"""What the wheel and the sdist hold. The wheel has `elmo_tf` and no other name at its top."""
 
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -20,20 +22,52 @@ assert "export" not in sys.modules
 
 
 @pytest.fixture(scope="module")
-def unpacked_wheel(tmp_path_factory, project_dir):
-    folder = tmp_path_factory.mktemp("wheel")
-    # A copy, since building leaves files in the source.
+def source(tmp_path_factory, project_dir):
+    """A copy, since building leaves files in the source."""
+    folder = tmp_path_factory.mktemp("source") / "clone"
     subprocess.run(
-        ["git", "clone", "--quiet", "--no-hardlinks", str(project_dir), str(folder / "source")],
-        check=True,
+        ["git", "clone", "--quiet", "--no-hardlinks", str(project_dir), str(folder)], check=True
     )
+    return folder
+
+
+def build_wheel(source, folder):
+    """The wheel's files by name, with their contents."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
-    command += ["--no-build-isolation", f"--wheel-dir={folder}", str(folder / "source")]
+    command += ["--no-build-isolation", f"--wheel-dir={folder}", str(source)]
     subprocess.run(command, check=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "installed")
-    return folder / "installed"
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    return build_wheel(source, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def unpacked_wheel(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    for name, content in wheel.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unpacked_sdist(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdist")
+    program = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        cwd=source, check=True, capture_output=True,
+    )  # fmt: skip
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
 
 
 def test_wheel_owns_one_name(unpacked_wheel):
@@ -65,3 +99,36 @@ def test_a_users_own_module_named_export_is_no_obstacle(unpacked_wheel, tmp_path
         env={"PYTHONPATH": str(unpacked_wheel), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
         check=True,
     )
+
+
+def test_sdist_holds_what_the_wheel_is_built_from(unpacked_sdist, project_dir):
+    listed = subprocess.run(
+        ["git", "ls-files", "elmo_tf", "export"],
+        cwd=project_dir, check=True, capture_output=True, text=True,
+    ).stdout.split()  # fmt: skip
+    held = {
+        str(path.relative_to(unpacked_sdist))
+        for path in unpacked_sdist.rglob("*")
+        if path.is_file() and path.parent.suffix != ".egg-info"
+    }
+    of_packaging = {"setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "PKG-INFO"}
+    assert held == {*listed, *of_packaging, "README.md", "CHANGELOG.md", "LICENSE"}
+
+
+def test_sdist_builds_the_same_wheel(wheel, unpacked_sdist, tmp_path):
+    again = build_wheel(unpacked_sdist, tmp_path)
+    assert set(again) == set(wheel)
+    assert [name for name in wheel if again[name] != wheel[name]] == []
+
+
+def test_description_of_the_package_links_to_no_file_of_the_repository(wheel, project_dir):
+    (name,) = (name for name in wheel if name.endswith(".dist-info/METADATA"))
+    description = wheel[name].decode("utf-8")
+    blocks = re.findall(r"```.*?```", (project_dir / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert block in description
+        description = description.replace(block, "")
+    targets = re.findall(r"\]\(([^)]*)\)", re.sub(r"`[^`]*`", "", description))
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []

@@ -88,9 +88,10 @@ def test_every_example_of_the_readme(project_dir, folder):
             run_shell(code, project_dir)
         elif language == "python":
             num_compared += run_python(code, names)
-    assert [language for language, _ in examples].count("sh") >= 3
-    assert num_compared >= 9
-    assert {"run", "exported", "published", "vectors.hdf5"} <= set(os.listdir(folder))
+    assert [language for language, _ in examples].count("sh") >= 4
+    assert num_compared >= 10
+    made = {"run", "exported", "published", "cat.hdf5", "vectors.hdf5"}
+    assert made <= set(os.listdir(folder))
 
 
 def test_wrong_shapes_would_be_noticed():
@@ -100,7 +101,7 @@ def test_wrong_shapes_would_be_noticed():
 
 
 def test_links_lead_somewhere(project_dir):
-    pages = ["README.md", "BUILD.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+    pages = ["README.md", "BUILD.md", "CONTRIBUTING.md", "RELEASE.md", "CHANGELOG.md"]
     for page in (*pages, *(f"docs/{path.name}" for path in (project_dir / "docs").glob("*.md"))):
         text = EXAMPLE.sub("", (project_dir / page).read_text(encoding="utf-8"))
         slugs = {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
@@ -120,7 +121,7 @@ def slug(heading):
 def test_fences_are_examples_of_a_known_kind(project_dir):
     text = (project_dir / "README.md").read_text(encoding="utf-8")
     assert text.count("```") == 2 * len(EXAMPLE.findall(text))
-    assert {language for language, _ in EXAMPLE.findall(text)} == {"python", "sh", "text"}
+    assert {language for language, _ in EXAMPLE.findall(text)} == {"console", "python", "sh"}
     assert shutil.which("bash")
 
 

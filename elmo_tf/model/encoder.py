@@ -77,11 +77,11 @@ class ElmoEncoder(keras.layers.Layer):
     Returns:
       A dict, all float32 and zero at padding, with P = `config.lstm.projection_dim`:
 
-        word_emb         `[batch, max_tokens, P]`      of the word alone, without context
-        lstm_outputs1..n `[batch, max_tokens, 2 * P]`  layer by layer, forward half first
-        elmo             `[batch, max_tokens, 2 * P]`  scalar mix of all layers (word_emb doubled)
-        default          `[batch, 2 * P]`              mean of elmo over the real tokens
-        sequence_len     int32 `[batch]`
+            word_emb         [batch, max_tokens, P]      of the word alone, without context
+            lstm_outputs1..n [batch, max_tokens, 2 * P]  layer by layer, forward half first
+            elmo             [batch, max_tokens, 2 * P]  scalar mix of all layers (word_emb doubled)
+            default          [batch, 2 * P]              mean of elmo over the real tokens
+            sequence_len     int32 [batch]
 
       With `return_state`: that dict and a `BiLmState`.
 

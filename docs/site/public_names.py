@@ -1,0 +1,56 @@
+"""An extension of griffe, which reads our docstrings for the site's pages.
+
+`elmo_tf` imports its public names when they are used, by the table `_MODULES`; griffe, which
+imports nothing, would not find them. It also calls the sections of docstrings by other names.
+"""
+
+import ast
+import re
+from typing import Any
+
+import griffe
+
+TABLE = "_MODULES"
+SECTIONS = {
+    "Example": "Examples",
+    "Call arguments": "Other Parameters: Call arguments",
+}
+_SECTION = re.compile(rf"^({'|'.join(SECTIONS)}):$", re.MULTILINE)
+_REFERENCE = re.compile(r"^(References?):\n((?:  .+(?:\n|$))+)", re.MULTILINE)
+# "units, projection_dim: as for `ProjectedLstm`.", with the lines that continue it.
+_JOINT_ENTRY = re.compile(r"^( +)(\w+(?:, \w+)+): (.*(?:\n\1 +.*)*)$", re.MULTILINE)
+
+
+class PublicNames(griffe.Extension):
+    """Adds the public names to the package, and links to them wherever a docstring has one."""
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        if pkg.name != "elmo_tf":
+            return
+        modules = ast.literal_eval(str(pkg[TABLE].value))
+        for name, module in modules.items():
+            pkg.set_member(name, griffe.Alias(name, f"{module}.{name}"))
+        link = re.compile(rf"(?<![\w\[])`({'|'.join(map(re.escape, modules))})`(?!\])")
+        for each in _objects(pkg):
+            if each.docstring is not None:
+                text = _SECTION.sub(lambda match: f"{SECTIONS[match[1]]}:", each.docstring.value)
+                text = _JOINT_ENTRY.sub(_entries, text)
+                text = _REFERENCE.sub(_paragraph, text)
+                each.docstring.value = link.sub(r"[`\1`][elmo_tf.\1]", text)
+
+
+def _entries(joint: re.Match) -> str:
+    """The same entry for each of the names."""
+    return "\n".join(f"{joint[1]}{name}: {joint[3]}" for name in joint[2].split(", "))
+
+
+def _paragraph(section: re.Match) -> str:
+    """A section as a paragraph, where griffe would make a coloured box of it."""
+    return f"**{section[1]}:** {' '.join(section[2].split())}"
+
+
+def _objects(parent: griffe.Object) -> Any:
+    yield parent
+    for member in parent.members.values():
+        if not member.is_alias:
+            yield from _objects(member)
