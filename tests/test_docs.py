@@ -115,7 +115,7 @@ def test_every_public_name_is_in_the_reference(project_dir):
 
 def test_published_names_in_the_readme(project_dir):
     text = (project_dir / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(r"^\| published, by name \| (.*), ...; `elmo_tf.models\(\)`", text, re.M)
+    (row,) = re.findall(r"^\| published, by name \| (.*), ...; `elmo-inspect --list`", text, re.M)
     names = [*re.findall("`(.*?)`", row), *re.findall(r'from_model\("(\w+)"\)', text)]
     assert len(names) >= 3
     assert [name for name in names if catalog.find(name) is None] == []

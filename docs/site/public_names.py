@@ -6,6 +6,7 @@ imports nothing, would not find them. It also calls the sections of docstrings b
 
 import ast
 import re
+import textwrap
 from typing import Any
 
 import griffe
@@ -17,6 +18,7 @@ SECTIONS = {
 }
 _SECTION = re.compile(rf"^({'|'.join(SECTIONS)}):$", re.MULTILINE)
 _REFERENCE = re.compile(r"^(References?):\n((?:  .+(?:\n|$))+)", re.MULTILINE)
+_RETURNS = re.compile(r"^(Returns):\n((?:(?:  .+)?(?:\n|$))+)", re.MULTILINE)
 # "units, projection_dim: as for `ProjectedLstm`.", with the lines that continue it.
 _JOINT_ENTRY = re.compile(r"^( +)(\w+(?:, \w+)+): (.*(?:\n\1 +.*)*)$", re.MULTILINE)
 
@@ -36,17 +38,28 @@ class PublicNames(griffe.Extension):
                 text = _SECTION.sub(lambda match: f"{SECTIONS[match[1]]}:", each.docstring.value)
                 text = _JOINT_ENTRY.sub(_entries, text)
                 text = _REFERENCE.sub(_paragraph, text)
+                if each.is_class:  # what a call returns has no annotation to show
+                    text = _RETURNS.sub(_text, text)
                 each.docstring.value = link.sub(r"[`\1`][elmo_tf.\1]", text)
 
 
 def _entries(joint: re.Match) -> str:
-    """The same entry for each of the names."""
-    return "\n".join(f"{joint[1]}{name}: {joint[3]}" for name in joint[2].split(", "))
+    """The first sentence for each of the names, and all of it for the last."""
+    *names, last = joint[2].split(", ")
+    first = joint[3].split(". ")[0].rstrip(".")
+    return "\n".join(
+        [*(f"{joint[1]}{name}: {first}." for name in names), f"{joint[1]}{last}: {joint[3]}"]
+    )
 
 
 def _paragraph(section: re.Match) -> str:
     """A section as a paragraph, where griffe would make a coloured box of it."""
     return f"**{section[1]}:** {' '.join(section[2].split())}"
+
+
+def _text(section: re.Match) -> str:
+    """A section as text under its title."""
+    return f"**{section[1]}:**\n\n{textwrap.dedent(section[2])}"
 
 
 def _objects(parent: griffe.Object) -> Any:
