@@ -269,7 +269,7 @@ def fitted(source: str, config: ElmoConfig, found: mapping.StoredArrays) -> dict
     shapes = {name: array.shape for name, array in arrays.items()}
     mapping.require_fit(source, mapping.shapes_of(entries), shapes, problems)
     return {
-        entry.name: _float32_array(arrays[entry.name], f"{source}: {entry.name}")
+        entry.name: float32_array(arrays[entry.name], f"{source}: {entry.name}")
         for entry in entries
     }
 
@@ -317,7 +317,8 @@ def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
     return table(config, next((shape[0] for shape in shapes if shape), 0))
 
 
-def _float32_array(stored: StoredArray, name: str) -> StoredArray:
+def float32_array(stored: StoredArray, name: str) -> StoredArray:
+    """The same as float32 when it is read; an error names `name` if it has larger values."""
     return StoredArray(stored.shape, np.float32, lambda rows: _as_float32(stored.read(rows), name))
 
 

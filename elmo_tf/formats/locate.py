@@ -26,6 +26,7 @@ from elmo_tf.formats.bilm_tf_checkpoint import BilmTfCheckpoint
 from elmo_tf.formats.bilm_tf_pair import HOW_TO_NAME_A_PAIR, WEIGHT_ENDINGS, BilmTfPair
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.hub_module import HubModule
+from elmo_tf.formats.keras_weights import KerasWeights
 from elmo_tf.formats.manylangs import ManyLangs
 from elmo_tf.formats.opened_model import OpenedModel
 from elmo_tf.formats.places import ArchivedFiles, Directory, NamedFiles, Place, enumerate_names
@@ -43,6 +44,7 @@ READERS: tuple[Reader, ...] = (
     SavedModel(),
     TrainingRun(),
     ManyLangs(),
+    KerasWeights(),
     BilmTfPair(),
     BilmTfCheckpoint(),
 )

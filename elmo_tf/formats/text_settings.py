@@ -40,10 +40,10 @@ def read(place: Place, name: str = TEXT_FILE) -> TextSettings:
     """
     if not place.has(name):
         return TextSettings()
-    return _from_dict(read_small_json(place, name), place.shown(name))
+    return from_dict(read_small_json(place, name), place.shown(name))
 
 
-def _from_dict(values: dict, source: str) -> TextSettings:
+def from_dict(values: dict, source: str) -> TextSettings:
     """The settings among `values`; `source` is the file to name in errors."""
     allowed = (("tokenizer", tokens.TOKENIZERS), ("normalize", tokens.NORMALIZATIONS))
     try:

@@ -293,3 +293,16 @@ def test_language_model_needs_a_softmax(exported, run, encoder):
     (run / "vocab.txt").unlink()
     with pytest.raises(InputError, match="run: does not say which words its softmax predicts"):
         loading.load_language_model(run)
+
+
+@pytest.mark.parametrize(("kind", "folder"), [("zip", "."), ("gztar", "."), ("tar", "exported")])
+def test_an_export_in_an_archive(exported, tmp_path, kind, folder):
+    root = exported if folder == "." else exported.parent
+    path = shutil.make_archive(tmp_path / "archive", kind, root, folder)
+    with locate.open_model(path) as packed, locate.open_model(exported) as plain:
+        assert packed.config == plain.config
+        assert packed.names() == plain.names()
+        for name in plain.names():
+            np.testing.assert_array_equal(packed.arrays[name].read(), plain.arrays[name].read())
+        assert packed.vocabulary.words == plain.vocabulary.words
+        assert packed.source.startswith(f"{path}/")
