@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from elmo_tf.errors import InputError, listed, shortened
+from elmo_tf.formats import tensor_index
 from elmo_tf.storage import files
 from elmo_tf.storage.stored_array import StoredArray
 
@@ -56,13 +57,17 @@ class CheckpointFile:
         import tensorflow as tf
 
         # TensorFlow translates statuses of its C++ into one or the other.
-        self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
+        self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError, TypeError)
         self.prefix = os.fspath(prefix)
         self._source = self.prefix if source is None else source
         files.require_utf8(self.prefix)
         # TensorFlow's own words for a missing file are about a table of tensors.
         if not os.path.isfile(f"{self.prefix}.index"):
             raise DamagedCheckpointError(f"{self._source}: there is no such checkpoint")
+        try:
+            tensor_index.read_index(f"{self.prefix}.index")
+        except (ValueError, OSError) as error:
+            raise self._damaged(error) from error
         try:
             self._reader = tf.train.load_checkpoint(self.prefix)
             self.shapes = self._reader.get_variable_to_shape_map()
