@@ -8,7 +8,6 @@ from elmo_tf.formats import tensor_index
 from elmo_tf.formats.checkpoint import CheckpointFile, DamagedCheckpointError
 from tests.formats.tensor_tables import entry, index, masked_crc
 
-
 VALUES = np.float32([1, 2])
 
 
