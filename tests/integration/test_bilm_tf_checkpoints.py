@@ -18,7 +18,6 @@ from elmo_tf.training import run_directory
 from elmo_tf.training.loop import Trainer
 from elmo_tf.training.run_directory import Request
 from export import export_weights
-from tests.integration import peers
 
 MODELS = ("one_layer", "two_layers", "word_shared_softmax")
 
@@ -36,18 +35,6 @@ def name(request):
 @pytest.fixture(scope="module")
 def model(folder, name):
     return folder / name / "checkpoint_dir"
-
-
-@pytest.fixture(scope="module")
-def expected(folder, name):
-    return np.load(folder / name / "expected.npz")
-
-
-@pytest.mark.slow  # 5 s each, for the export
-def test_vectors_through_the_saved_model(folder, model, expected, tmp_path):
-    outputs_of = peers.through_saved_model(model, tmp_path)
-    difference = peers.largest_difference(outputs_of, folder / "sentences.json", expected)
-    assert difference < peers.TOLERANCE
 
 
 def test_arrays_are_those_that_bilm_tf_dumps(folder, name, model, tmp_path):
