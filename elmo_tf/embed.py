@@ -42,8 +42,9 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "The model: OPTIONS.json,WEIGHTS.hdf5 in bilm-tf format, a directory or zip that holds both, "
-    "a training directory, or an exported SavedModel.",
+    "The model: the files, directory, zip or tar of one in any format "
+    "(OPTIONS.json,WEIGHTS.hdf5; a training run; an export; a checkpoint of bilm-tf; a TF1 hub "
+    "module; ELMoForManyLangs; weights of Keras), its address or its name.",
     _FLAGS,
     required=True,
 )

@@ -38,7 +38,12 @@ if TYPE_CHECKING:
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
-    "model_dir", None, "The directory of a training run, or its best/.", _FLAGS, required=True
+    "model_dir",
+    None,
+    "The directory of a training run, or its best/; or another model that has a softmax and its "
+    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt.",
+    _FLAGS,
+    required=True,
 )
 flags.DEFINE_string(
     "heldout_files",

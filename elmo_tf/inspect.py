@@ -21,7 +21,13 @@ from elmo_tf.formats import catalog, locate
 from elmo_tf.formats.description import describe
 
 _FLAGS = flags.FlagValues()
-flags.DEFINE_string("model", None, "What to describe: a model in any format.", _FLAGS)
+flags.DEFINE_string(
+    "model",
+    None,
+    "What to describe: the files, directory, zip or tar of a model in any format, its address or "
+    "its name.",
+    _FLAGS,
+)
 flags.DEFINE_bool("json", False, "Whether to print a JSON object in place of lines.", _FLAGS)
 flags.DEFINE_bool("list", False, "Whether to print the published models that have names.", _FLAGS)
 command_line.define_cache_dir(_FLAGS)

@@ -41,7 +41,12 @@ from elmo_tf.text import lines, tokens
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
-    "model_dir", None, "The directory of a training run, or its best/.", _FLAGS, required=True
+    "model_dir",
+    None,
+    "The directory of a training run, or its best/; or another model that has a softmax and its "
+    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt.",
+    _FLAGS,
+    required=True,
 )
 flags.DEFINE_string(
     "input_file", None, "The text, UTF-8, a sentence on each line.", _FLAGS, required=True

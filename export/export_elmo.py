@@ -34,8 +34,9 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "What to export: OPTIONS.json,WEIGHTS.hdf5, a directory or zip that holds the two, a training "
-    "directory or its best/, or an earlier export.",
+    "What to export: the files, directory, zip or tar of a model in any format "
+    "(OPTIONS.json,WEIGHTS.hdf5; a training run or its best/; an earlier export; a checkpoint of "
+    "bilm-tf; a TF1 hub module; ELMoForManyLangs; weights of Keras), its address or its name.",
     _FLAGS,
     required=True,
 )

@@ -33,8 +33,9 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "What to write: a training directory or its best/, an export, OPTIONS.json,WEIGHTS.hdf5, or a "
-    "directory or zip that holds the two.",
+    "What to write: the files, directory, zip or tar of a model in any format but that of "
+    "ELMoForManyLangs (OPTIONS.json,WEIGHTS.hdf5; a training run or its best/; an export; a "
+    "checkpoint of bilm-tf; a TF1 hub module; weights of Keras), its address or its name.",
     _FLAGS,
     required=True,
 )

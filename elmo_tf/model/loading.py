@@ -54,11 +54,14 @@ def load_language_model(path: str | os.PathLike) -> LoadedLanguageModel:
     with locate.open_model(path) as opened:
         if opened.names() == opened.names(softmax=False):
             raise InputError(
-                f"{path}: has no softmax to predict words with; a training run of ours has one"
+                f"{path}: has no softmax to predict words with; training runs of elmo_tf and of "
+                "bilm-tf have one"
             )
         words = opened.vocabulary
         if words is None:
-            raise InputError(f"{path}: does not say which words its softmax predicts")
+            raise InputError(
+                f"{path}: does not say which words its softmax predicts; put vocab.txt beside it"
+            )
         model = ElmoLanguageModel(
             opened.config, len(words), vocabulary=words, without_initialization=True
         )
