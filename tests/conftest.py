@@ -44,6 +44,21 @@ def terminal_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture(scope="module")
+def eager_functions() -> Iterator[None]:
+    """Functions that TensorFlow would trace run operation by operation, with the same values.
+
+    A trace and TensorFlow's passes over its graph take seconds, the small sentences of a test
+    milliseconds. For modules that compute much once and look at values; traces have tests of their
+    own, and so has each export.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="session")
 def small_encoder() -> "ElmoEncoder":
     """The encoder of `tests.models`, to be read and not changed."""

@@ -15,6 +15,9 @@ from tests.integration.zoo import (
     top_of_both_directions,
 )
 
+# The same configurations run as graphs in test_export_fixtures.py.
+pytestmark = pytest.mark.usefixtures("eager_functions")
+
 
 def load(folder):
     return ElmoEncoder.from_weights(
