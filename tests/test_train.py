@@ -185,6 +185,7 @@ def test_initial_weights_give_the_shape(folder, capfd):
         ),
         (["--export_dir=a.txt/where"], 1, "a.txt/where: can't be made, since .*"),
         (["--initial_weights=none"], 1, "none: there is no such file or directory"),
+        (["--initial_optimizer"], 2, "--initial_optimizer needs --initial_weights"),
     ],
 )
 def test_mistakes_are_one_line(folder, capfd, flags, status, message):
