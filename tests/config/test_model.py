@@ -451,7 +451,7 @@ def test_syntax_error_has_file_and_line(tmp_path):
         (lambda: ElmoConfig(lstm={"dim": 3}), "lstm must be a LstmConfig, got {'dim': 3}"),
         (
             lambda: ElmoConfig(input=None),
-            "input must be a CharCnnConfig or a WordInputConfig, got None",
+            "input must be a CharCnnConfig or a WordInputConfig or a DictionaryInputConfig, got",
         ),
         (lambda: WordInputConfig(0), "word_input.vocabulary_size must be an integer >= 1"),
         (lambda: dataclasses.replace(LstmConfig(), num_layers=0), "lstm.num_layers must be"),

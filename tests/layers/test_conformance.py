@@ -203,6 +203,15 @@ CASES = {
         "float32",
         {},
     ),
+    "BiLm, always projected": Case(
+        BiLm,
+        {**LSTM_ARGUMENTS, "projection_dim": 7, "always_projects": True, "num_layers": 2},
+        (draw(3, 4, 7), LENGTHS),
+        references.bilm,
+        "float32",
+        STATIC_SHAPES,
+        real,
+    ),
     "BiLm": Case(
         BiLm,
         {

@@ -9,15 +9,33 @@ from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
 
-# Where the kinds are defined, and the one format that has arrays for two of them.
-HOMES = ("elmo_tf/config/", "elmo_tf/model/inputs/", "elmo_tf/formats/bilm_tf.py")
+# Where the kinds are defined, the formats that have arrays for two of them and for the third, and
+# the layer of the third, which is made of those of the others.
+HOMES = (
+    "elmo_tf/config/",
+    "elmo_tf/model/inputs/",
+    "elmo_tf/formats/bilm_tf.py",
+    "elmo_tf/formats/manylangs.py",
+    "elmo_tf/layers/dictionary_embedding.py",
+)
 # `text` may ask whether it was given a vocabulary: it knows no models, so that is no question
 # about a model's input.
 WITHOUT_MODELS = ("elmo_tf/text/",)
-KIND_NAMES = {"CharCnnConfig", "WordInputConfig", "CharacterInput", "WordInput"}
+KIND_NAMES = {
+    "CharCnnConfig",
+    "WordInputConfig",
+    "DictionaryInputConfig",
+    "CharacterInput",
+    "WordInput",
+    "DictionaryInput",
+}
 KIND_ATTRIBUTES = {"char_cnn", "word_input", "word_embedding"}
-# The flag --word_input makes such a model; it asks none what it is.
-ALLOWED = {"elmo_tf/cli/train_flags.py": {"options.word_input", "inputs.WordInputConfig"}}
+# The flag --word_input makes such a model; it asks none what it is. A description says how many
+# words are known, be it those of the softmax.
+ALLOWED = {
+    "elmo_tf/cli/train_flags.py": {"options.word_input", "inputs.WordInputConfig"},
+    "elmo_tf/formats/description.py": {"opened.vocabulary is not None"},
+}
 # What differs from kind to kind and would tell them apart.
 TELLTALE = ("vocabulary", "input", "token_input", "ids_name", "layer_name", "word_list")
 
