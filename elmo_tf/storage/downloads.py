@@ -136,6 +136,7 @@ def _fetch_all(file: "_Partial", url: str, size: int | None, path: str) -> None:
                 return
             reason: Exception | str = "the connection was cut"
         except urllib.error.HTTPError as error:
+            error.close()  # it holds the connection
             if error.code == 416 and before:  # the file is another one now
                 file.begin(None)
                 continue
