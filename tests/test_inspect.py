@@ -1,11 +1,11 @@
 """elmo-inspect: lines or JSON of a model, and the table of published ones."""
 
 import json
+import shutil
 
 import pytest
 
 from elmo_tf import inspect
-from tests.formats.test_locate import pair  # noqa: F401, a fixture
 
 
 def run(capsys, *arguments):
@@ -13,16 +13,17 @@ def run(capsys, *arguments):
     return status, *capsys.readouterr()
 
 
-def test_a_model(pair, capsys):  # noqa: F811
-    status, out, err = run(capsys, f"--model={pair}")
+def test_a_model(small_pair, capsys):
+    status, out, err = run(capsys, f"--model={small_pair}")
     assert (status, err) == (0, "")
     assert out.splitlines()[1] == "format        bilm-tf pair"
-    status, out, _ = run(capsys, f"--model={pair}", "--json")
+    status, out, _ = run(capsys, f"--model={small_pair}", "--json")
     assert status == 0
     assert json.loads(out)["format"] == "bilm-tf pair"
 
 
-def test_a_model_that_can_not_be_read(pair, capsys):  # noqa: F811
+def test_a_model_that_can_not_be_read(small_pair, tmp_path, capsys):
+    pair = shutil.copytree(small_pair, tmp_path / "pair")
     (pair / "weights.hdf5").write_bytes(b"no HDF5")
     status, out, err = run(capsys, f"--model={pair}")
     assert status == 1

@@ -16,7 +16,7 @@ FIRST = "README.md"
 PAGES = (FIRST, "BUILD.md", "CONTRIBUTING.md", "RELEASE.md", "CHANGELOG.md")
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)]*)?\)")
-# A block, or code in a line; but not the text of a link.
+# Fenced blocks and inline code, where brackets are no link. A link whose text is code stays one.
 _CODE = re.compile(r"(^```.*?^```$|(?<!\[)`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 

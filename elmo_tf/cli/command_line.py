@@ -17,21 +17,19 @@ other exception is a fault of ours and keeps its traceback.
 """
 
 import contextlib
-import copy
-import difflib
 import io
-import locale
 import os
 import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from absl import flags
 
 from elmo_tf import __version__
+from elmo_tf.cli import flag_parsing
 from elmo_tf.cli.signals import EndingSignals
 from elmo_tf.cli.tensorflow_start import load_tensorflow
 from elmo_tf.errors import InputError, UsageError, bounded
@@ -52,7 +50,6 @@ _MEMORY_FLAGS = (
 )
 _MODULE = re.compile(r"python -m (?:elmo_tf|export)\.(\w+)")
 
-_HINT = "--help lists the flags"
 _VERSION_ARGUMENT = "--version"
 _HELP_ARGUMENTS = {"--help", "-help", "-h", "--helpshort", "--helpfull"}
 
@@ -81,14 +78,14 @@ def run(
     argv = list(sys.argv[1:] if argv is None else argv)
 
     def answer() -> None:
-        if _asks_for(argv, _HELP_ARGUMENTS):
+        if flag_parsing.asks_for(argv, _HELP_ARGUMENTS):
             require_stdout("the help text")
             print(_help_text(program, documentation, flag_values))
-        elif _asks_for(argv, {_VERSION_ARGUMENT}):
+        elif flag_parsing.asks_for(argv, {_VERSION_ARGUMENT}):
             require_stdout("the version")
             print(program, __version__)
         else:
-            options = _parse(flag_values, [program, *argv])
+            options = flag_parsing.parse(flag_values, [program, *argv])
             if "cache_dir" in options and options["cache_dir"].value:
                 os.environ[downloads.CACHE_VARIABLE] = options["cache_dir"].value
             try:
@@ -210,88 +207,6 @@ def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) ->
     flag_values[former] = flag_values[name]
 
 
-def _parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
-    options = copy.deepcopy(flag_values)
-    options.set_gnu_getopt(True)  # a stray argument must not hide the flags after it
-    stray, failure = [], None
-    try:
-        stray = options(argv)[1:]
-    except flags.UnrecognizedFlagError as error:
-        near = difflib.get_close_matches(error.flagname, list(options), n=1)
-        hint = f", did you mean --{near[0]}?" if near else f"; {_HINT}"
-        raise UsageError(f"--{error.flagname}: unknown flag{hint}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(_undecodable_flag_file(argv) or f"--flagfile: {error}") from error
-    except (flags.Error, ValueError) as error:
-        failure = error
-    if options.is_parsed():
-        missing = [f"--{name}" for name in options if _is_missing(options[name])]
-        if missing:
-            raise UsageError(f"{', '.join(missing)}: required; {_HINT}")
-    if failure:
-        raise UsageError(re.sub("^(ERROR::|flags?) ", "", str(failure))) from failure
-    if stray:
-        raise UsageError(f"unexpected argument {stray[0]!r}; a glob needs quotes; {_HINT}")
-    _check_text(options)
-    return options
-
-
-def _undecodable_flag_file(argv: Sequence[str]) -> str | None:
-    """Names the flag file, and the line in it, that is not text in Python's encoding of files."""
-    waiting = _flag_files(argv)
-    seen = set()
-    while waiting:
-        path = waiting.pop(0)
-        if path in seen or not os.path.isfile(path):
-            continue
-        seen.add(path)
-        lines = Path(path).read_bytes().splitlines()
-        for number, line in enumerate(lines, start=1):
-            try:
-                line.decode(locale.getencoding())
-            except UnicodeDecodeError:
-                return f"--flagfile: {path}, line {number}: is not text in {locale.getencoding()}"
-        waiting += _flag_files(os.fsdecode(line).strip() for line in lines)
-    return None
-
-
-def _flag_files(arguments: Iterable[str]) -> list[str]:
-    """The values of `--flagfile=PATH`, and of `--flagfile PATH`, among arguments."""
-    found, is_next = [], False
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if is_next:
-            found.append(os.path.expanduser(argument))
-        elif equals and name.lstrip("-") == "flagfile":
-            found.append(os.path.expanduser(value))
-        is_next = argument in ("--flagfile", "-flagfile")
-    return found
-
-
-def _check_text(options: flags.FlagValues) -> None:
-    for name in options:
-        value = options[name].value
-        if value == "" and options[name].present:
-            raise UsageError(f"--{name}: must not be empty")
-        if any("\0" in part for part in (value if isinstance(value, list) else [str(value)])):
-            raise UsageError(f"--{name}: holds a NUL character")  # from a flag file
-
-
-def _is_missing(flag: flags.Flag) -> bool:
-    return _is_required(flag) and flag.value in (None, "", [])
-
-
-def _is_required(flag: flags.Flag) -> bool:
-    """True if the flag was defined with `required=True`, which absl keeps as a validator only."""
-    return any("must have a value" in validator.message for validator in flag.validators)
-
-
-def _asks_for(argv: Sequence[str], wanted: set[str]) -> bool:
-    """Looked for before parsing, which would first complain about required flags."""
-    arguments = argv[: argv.index("--")] if "--" in argv else argv
-    return not wanted.isdisjoint(arguments)
-
-
 def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) -> str:
     parts = [as_typed(documentation.strip()), "", f"Flags of {program}:"]
     for name in flag_values:
@@ -313,7 +228,7 @@ def _flag_head(flag: flags.Flag) -> str:
         return f"  --[no]{flag.name} (default: {str(bool(flag.default)).lower()})"
     values = getattr(flag.parser, "enum_values", None)
     kind = "|".join(values) if values else flag.flag_type().upper()
-    if _is_required(flag):
+    if flag_parsing.is_required(flag):
         return f"  --{flag.name}={kind} (required)"
     if flag.default is None:
         return f"  --{flag.name}={kind}"

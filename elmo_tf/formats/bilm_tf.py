@@ -57,7 +57,7 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
     """All arrays of a model; with `vocabulary_size`, those of its softmax as well."""
     dim = config.lstm.projection_dim
-    if config.lstm.always_projects or type(config.input) not in _INPUT_ENTRIES:
+    if not _can_hold(config):
         raise InputError(
             "bilm-tf format has no place for this model: its input is joined from words and "
             "characters of dictionaries, or its LSTM layers project in every case"
@@ -72,6 +72,11 @@ def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]
             entries.append(mapping.same(kernel_name, (vocabulary_size, dim), "softmax.kernel"))
         entries.append(mapping.same(bias_name, (vocabulary_size,), "softmax.bias"))
     return entries
+
+
+def _can_hold(config: ElmoConfig) -> bool:
+    """Whether the format has a place for every array of such a model."""
+    return type(config.input) in _INPUT_ENTRIES and not config.lstm.always_projects
 
 
 def _word_entries(config: ElmoConfig) -> list[Entry]:
@@ -160,7 +165,7 @@ def our_shapes(
     config: ElmoConfig, vocabulary_size: int | None = None
 ) -> dict[str, tuple[int, ...]] | None:
     """The shape of every array by our name; None for a model that the format has no place for."""
-    if config.lstm.always_projects or type(config.input) not in _INPUT_ENTRIES:
+    if not _can_hold(config):
         return None
     zero = np.zeros([])
     arrays = {

@@ -20,6 +20,7 @@ from elmo_tf.formats.places import (
     base_name,
     enumerate_names,
     read_small_json,
+    root_of,
     visible_names,
 )
 from elmo_tf.formats.vocabulary_files import open_vocabulary
@@ -57,12 +58,12 @@ class BilmTfCheckpoint:
     needs_tensorflow = True
 
     def recognizes(self, place: Place) -> bool:
-        root = _root(place)
+        root = root_of(place, OPTIONS_FILE)
         return root is not None and bool(_indices(place, root))
 
     @contextlib.contextmanager
     def open(self, place: Place) -> Iterator[OpenedModel]:
-        root = _root(place)
+        root = root_of(place, OPTIONS_FILE)
         assert root is not None, "it was recognized"
         options = read_small_json(place, f"{root}{OPTIONS_FILE}")
         config = ElmoConfig.from_options(options, place.shown(f"{root}{OPTIONS_FILE}"))
@@ -92,14 +93,6 @@ class BilmTfCheckpoint:
             )
 
 
-def _root(place: Place) -> str | None:
-    """The folder of an archive in which the options are, "" or ending in "/"; None without one."""
-    if place.has(OPTIONS_FILE):
-        return ""
-    found = [name for name in visible_names(place) if base_name(name) == OPTIONS_FILE]
-    return found[0].removesuffix(OPTIONS_FILE) if len(found) == 1 else None
-
-
 def _unroll_steps(options: Mapping[str, Any]) -> int | None:
     value = options.get("unroll_steps")
     return value if type(value) is int and value > 0 else None
@@ -110,9 +103,8 @@ def _indices(place: Place, root: str) -> dict[str, int]:
     names = [name for name in visible_names(place) if name == root + base_name(name)]
     matches = filter(None, map(_INDEX.fullmatch, names))
     found = {match[1]: int(match[2] or -1) for match in matches}
-    chosen = getattr(place, "chosen", None)
-    if chosen is not None:
-        return {name: step for name, step in found.items() if name == chosen}
+    if place.chosen is not None:
+        return {name: step for name, step in found.items() if name == place.chosen}
     return found
 
 

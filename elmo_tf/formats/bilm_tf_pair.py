@@ -33,7 +33,7 @@ class BilmTfPair:
 
     def recognizes(self, place: Place) -> bool:
         options, weights = _options_in(place), _weights_in(place)
-        if getattr(place, "chosen", None) is not None:  # a checkpoint beside them
+        if place.chosen is not None:  # a checkpoint beside them
             return False
         if not options or not weights:
             return False

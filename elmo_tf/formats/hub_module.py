@@ -16,7 +16,7 @@ from elmo_tf.errors import InputError, listed, printable
 from elmo_tf.formats import bilm_tf, mapping, tensor_bundle
 from elmo_tf.formats.file_names import SAVED_MODEL_FILE
 from elmo_tf.formats.opened_model import SCALAR_MIX, OpenedModel, StoredArrays
-from elmo_tf.formats.places import Place, base_name
+from elmo_tf.formats.places import Place, root_of
 from elmo_tf.storage.stored_array import StoredArray
 
 _MODULE_FILE = "tfhub_module.pb"
@@ -69,14 +69,14 @@ class HubModule:
     needs_tensorflow = True
 
     def recognizes(self, place: Place) -> bool:
-        root = _root(place)
+        root = root_of(place, _MODULE_FILE)
         return root is not None and all(
             place.has(root + name) for name in (SAVED_MODEL_FILE, f"{_VARIABLES}.index")
         )
 
     @contextlib.contextmanager
     def open(self, place: Place) -> Iterator[OpenedModel]:
-        root = _root(place)
+        root = root_of(place, _MODULE_FILE)
         assert root is not None, "it was recognized"
         with tensor_bundle.open_arrays(
             place, f"{root}{_VARIABLES}", lambda arrays: _contents(place, arrays)
@@ -88,14 +88,6 @@ class HubModule:
                 provenance=("Made from a module of TensorFlow Hub in TF1 format.", _ASSUMED),
                 notes=_notes(place, contents),
             )
-
-
-def _root(place: Place) -> str | None:
-    """The folder of an archive in which the module is, "" or ending in "/"; None without one."""
-    if place.has(_MODULE_FILE):
-        return ""
-    found = [name for name in place.names if base_name(name) == _MODULE_FILE]
-    return found[0].removesuffix(_MODULE_FILE) if len(found) == 1 else None
 
 
 def _contents(place: Place, stored: StoredArrays) -> _Contents:

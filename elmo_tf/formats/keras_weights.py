@@ -1,7 +1,7 @@
 """Reader of what Keras saves: `.keras` files, and `.weights.h5` with an `options.json`.
 
-In both the encoder may be the whole model or a part of it, such as that of an `ElmoEmbedding`.
-Keras names a layer's weights by their number, in the order in which the layer made them:
+In either, the encoder may be the whole model or part of it, such as the encoder of an
+`ElmoEmbedding`. Keras numbers a layer's weights in the order in which the layer created them:
 
     .../encoder/char_cnn/vars/0         our char_cnn.embedding
     .../encoder/bilm/forward_0/vars/2   our bilm.forward_0.bias

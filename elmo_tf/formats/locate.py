@@ -38,7 +38,7 @@ from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 # The formats we read, in the order in which they are asked. A new format is a row here.
-# A directory with both a checkpoint of bilm-tf and the weights dumped from it is a pair.
+# A directory that holds a checkpoint of bilm-tf and its dumped weights is read as a pair.
 READERS: tuple[Reader, ...] = (
     HubModule(),
     SavedModel(),

@@ -25,12 +25,14 @@ class Place(Protocol):
       names: the names of the files, sorted; of a directory those at its top.
       originals: paths of what the user named, one or more.
       is_local: whether files are read where they are, without a copy.
+      chosen: the checkpoint that the user named, without an ending; None if none was.
     """
 
     path: str
     names: list[str]
     originals: list[str]
     is_local: bool
+    chosen: str | None
 
     def has(self, name: str) -> bool:
         """Whether there is such a file, be it in a directory of the place."""
@@ -68,6 +70,7 @@ class NamedFiles:
     """
 
     is_local = True
+    chosen: str | None = None
 
     def __init__(self, files: Mapping[str, str], beside: Mapping[str, str]) -> None:
         self.originals = list(files.values())
@@ -91,6 +94,7 @@ class NamedFiles:
     def local_folder(
         self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
+        # A pair and its vocabulary are all that can be named, and each is read by itself.
         raise NotImplementedError("files named one by one are in no common directory")
 
 
@@ -140,6 +144,7 @@ class ArchivedFiles:
     """
 
     is_local = False
+    chosen: str | None = None
 
     def __init__(self, archive: archives.Archive) -> None:
         self.path = archive.path
@@ -193,6 +198,17 @@ def read_options(place: Place, name: str) -> ElmoConfig:
 def visible_names(place: Place) -> list[str]:
     """The names of files that are not hidden, as those are that a Mac puts beside each file."""
     return [name for name in place.names if not base_name(name).startswith(".")]
+
+
+def root_of(place: Place, name: str) -> str | None:
+    """The folder in which a file of this name is, "" or ending in "/"; None without such a file.
+
+    An archive may hold a model in a folder. Where several folders have the file, none is chosen.
+    """
+    if place.has(name):
+        return ""
+    found = [each for each in visible_names(place) if base_name(each) == name]
+    return found[0].removesuffix(name) if len(found) == 1 else None
 
 
 def base_name(name: str) -> str:

@@ -11,13 +11,13 @@ from elmo_tf.formats.file_names import (
     SAVED_MODEL_FILE,
 )
 from elmo_tf.formats.opened_model import OpenedModel
-from elmo_tf.formats.places import Place, base_name, read_options
+from elmo_tf.formats.places import Place, read_options, root_of
+from elmo_tf.formats.vocabulary_files import LARGEST_WORD_LIST
 from elmo_tf.text.dictionaries import CHARACTERS_FILE, WORDS_FILE, Dictionaries
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
 _OPTIONS = f"{EXTRA_DIRECTORY}/{OPTIONS_FILE}"
 _VARIABLES = "variables/variables"
-_LARGEST_WORDS = 1 << 28  # bytes, ten times those of any model's
 _VOCABULARY = f"{EXTRA_DIRECTORY}/{VOCABULARY_FILE}"
 
 
@@ -29,11 +29,11 @@ class SavedModel:
     needs_tensorflow = True
 
     def recognizes(self, place: Place) -> bool:
-        return _root(place) is not None
+        return root_of(place, SAVED_MODEL_FILE) is not None
 
     @contextlib.contextmanager
     def open(self, place: Place) -> Iterator[OpenedModel]:
-        root = _root(place)
+        root = root_of(place, SAVED_MODEL_FILE)
         assert root is not None, "it was recognized"
         if not place.has(root + _OPTIONS):
             raise InputError(
@@ -49,7 +49,7 @@ class SavedModel:
         with contextlib.ExitStack() as stack:
             words_file = dictionaries = None
             if has_words:
-                words_file = stack.enter_context(place.local(root + _VOCABULARY, _LARGEST_WORDS))
+                words_file = stack.enter_context(place.local(root + _VOCABULARY, LARGEST_WORD_LIST))
             if config.input.needs_dictionaries:
                 dictionaries = _dictionaries(place, root)
             opened = tensor_bundle.open_arrays(place, prefix, checkpoint.grouped)
@@ -67,14 +67,6 @@ class SavedModel:
             )
 
 
-def _root(place: Place) -> str | None:
-    """The folder of an archive in which the export is, "" or ending in "/"; None without one."""
-    if place.has(SAVED_MODEL_FILE):
-        return ""
-    found = [name for name in place.names if base_name(name) == SAVED_MODEL_FILE]
-    return found[0].removesuffix(SAVED_MODEL_FILE) if len(found) == 1 else None
-
-
 def _notes(place: Place, has_state: bool) -> tuple[str, ...]:
     if not has_state:
         return ()
@@ -90,6 +82,6 @@ def _dictionaries(place: Place, root: str) -> Dictionaries:
     shown = {name: place.shown(path) for name, path in names.items() if place.has(path)}
     with contextlib.ExitStack() as stack:
         paths = {
-            name: stack.enter_context(place.local(names[name], _LARGEST_WORDS)) for name in shown
+            name: stack.enter_context(place.local(names[name], LARGEST_WORD_LIST)) for name in shown
         }
         return Dictionaries.read(paths, shown)

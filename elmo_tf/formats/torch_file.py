@@ -180,6 +180,7 @@ def _open_zip(file: IO[bytes], source: str) -> Iterator[Opened]:
                     member.read(0)  # has read the header before the numbers
                     offsets[storage.key] = file.tell()
             yield tensors, _Storages(file, source, offsets)
+    # The last one is zipfile's for a way of compression that it doesn't know.
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
         reason = shortened(" ".join(str(error).split()))
         raise InputError(f"{source}: damaged or truncated file of torch.save: {reason}") from error

@@ -12,7 +12,7 @@ from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import Vocabulary
 
 _NAME = re.compile(r"(vocab.*|.*_vocab)\.txt(\.gz)?")
-_LARGEST = 1 << 28  # bytes, ten times those of any model's
+LARGEST_WORD_LIST = 1 << 28  # bytes, ten times those of any model's
 _HOW_TO_GIVE_WORDS = "put vocab.txt beside them"
 
 
@@ -55,7 +55,9 @@ def open_vocabulary(
         return
     (name,) = found
     with contextlib.ExitStack() as stack:
-        path = stack.enter_context(place.local(name, _LARGEST))
+        path = stack.enter_context(place.local(name, LARGEST_WORD_LIST))
         if archives.is_gzip(path):
-            path = stack.enter_context(archives.gunzipped(path, place.shown(name), _LARGEST))
+            path = stack.enter_context(
+                archives.gunzipped(path, place.shown(name), LARGEST_WORD_LIST)
+            )
         yield VocabularyFile(path, Vocabulary.from_file(path, place.shown(name)))

@@ -1,7 +1,7 @@
 """Files fetched over HTTP into one cache: whole or absent, resumed, checked, and fetched once.
 
-The libraries that we have for this (tensorflow_hub, Keras) begin anew after a connection was cut,
-which models of 1.5 GB don't bear.
+tensorflow_hub and Keras restart a download from the beginning when the connection drops, which is
+too slow for models of 1.5 GB.
 """
 
 import contextlib

@@ -15,6 +15,7 @@ import elmo_tf
 from elmo_tf.export import export_weights
 from elmo_tf.formats import bilm_tf
 from tests.export.small import CONFIG, difference, make_encoder
+from tests.hdf5_arrays import read_arrays
 from tests.integration.zoo import CONFIGURATIONS
 
 
@@ -22,17 +23,6 @@ def run(capsys, **flags):
     """Exit status, stdout and stderr of the command in this process."""
     status = export_weights.main([f"--{name}={value}" for name, value in flags.items()])
     return status, *capsys.readouterr()
-
-
-def arrays_in(path):
-    with h5py.File(path) as file:
-        found = {}
-        file.visititems(
-            lambda name, item: (
-                found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return found
 
 
 def test_an_export_gives_the_weights_it_was_made_of(exported, encoder, tmp_path, capsys):
@@ -44,7 +34,7 @@ def test_an_export_gives_the_weights_it_was_made_of(exported, encoder, tmp_path,
     assert sorted(file.name for file in path.iterdir()) == ["options.json", "weights.hdf5"]
     assert json.loads((path / "options.json").read_text()) == CONFIG.to_options()
     expected = bilm_tf.collect_arrays(encoder)
-    written = arrays_in(path / "weights.hdf5")
+    written = read_arrays(path / "weights.hdf5")
     assert set(written) == set(expected)
     for name, array in expected.items():
         assert written[name].tobytes() == array.tobytes()
@@ -68,8 +58,8 @@ def test_published_weights_come_out_byte_for_byte(fixtures_dir, tmp_path, capsys
     status, out, err = run(capsys, model=source, output_dir=tmp_path / "published")
     assert (status, err) == (0, "")
     assert "left out" not in out
-    before = arrays_in(source / "lm_weights.hdf5")
-    after = arrays_in(tmp_path / "published/weights.hdf5")
+    before = read_arrays(source / "lm_weights.hdf5")
+    after = read_arrays(tmp_path / "published/weights.hdf5")
     before = {bilm_tf.current_name(key): array for key, array in before.items()}
     assert set(after) == set(before)
     for key, array in before.items():

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import h5py
 import numpy as np
 import pytest
 
@@ -15,6 +14,8 @@ from elmo_tf.scoring.evaluation import WindowScorer, evaluate_streams
 from elmo_tf.text.corpus import WindowStream
 from elmo_tf.text.sentences import SentenceReader
 from elmo_tf.text.tokens import make_tokenizer
+from tests.hdf5_arrays import read_arrays
+from tests.integration import peers
 
 NAMES = ["two_layers", "one_layer", "word_shared_softmax"]
 TOLERANCE = 1e-6
@@ -35,15 +36,10 @@ def opened(path):
 
 
 def test_arrays_are_those_that_bilm_tf_dumps(folder, name):
-    with h5py.File(folder / name / "dumped_weights.hdf5") as file:
-        dumped = {}
-        file.visititems(
-            lambda key, item: (
-                dumped.update({bilm_tf.current_name(key): item[()]})
-                if isinstance(item, h5py.Dataset)
-                else None
-            )
-        )
+    dumped = {
+        bilm_tf.current_name(key): array
+        for key, array in read_arrays(folder / name / "dumped_weights.hdf5").items()
+    }
     variables = np.load(folder / name / "variables.npz")
     with opened(folder / name / "checkpoint_dir") as model:
         expected = bilm_tf.from_bilm_tf(model.config, dumped)
@@ -58,13 +54,9 @@ def test_arrays_are_those_that_bilm_tf_dumps(folder, name):
 
 def test_vectors(folder, name):
     expected = np.load(folder / name / "expected.npz")
-    encoder = ElmoEncoder.from_model(folder / name / "checkpoint_dir")
-    for k, tokens in enumerate(json.loads((folder / "sentences.json").read_text())):
-        outputs = encoder([tokens], sequence_len=[len(tokens)])
-        word = outputs["word_emb"][0]
-        layers = [np.concatenate([word, word], axis=-1)]
-        layers += [outputs[f"lstm_outputs{n + 1}"][0] for n in range(len(outputs) - 4)]
-        np.testing.assert_allclose(layers, expected[f"vectors/{k}"], rtol=0, atol=2e-6)
+    outputs_of = peers.through_python(folder / name / "checkpoint_dir")
+    difference = peers.largest_difference(outputs_of, folder / "sentences.json", expected)
+    assert difference < peers.TOLERANCE
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])

@@ -5,7 +5,6 @@ import json
 import shutil
 import tarfile
 
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +12,7 @@ import tensorflow as tf
 from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.model.encoder import ElmoEncoder
+from tests.hdf5_arrays import read_arrays
 
 NAMES = ["google_full", "google_other_sizes", "deeppavlov"]
 OUTPUTS = ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"]
@@ -30,15 +30,8 @@ def name(request):
 
 
 def test_arrays_are_those_of_its_source(folder, name):
-    weights = {}
-    with h5py.File(folder / name / "source/lm_weights.hdf5") as file:
-        file.visititems(
-            lambda key, item: (
-                weights.update({bilm_tf.current_name(key): item[()]})
-                if isinstance(item, h5py.Dataset)
-                else None
-            )
-        )
+    weights = read_arrays(folder / name / "source/lm_weights.hdf5")
+    weights = {bilm_tf.current_name(key): array for key, array in weights.items()}
     mix = json.loads((folder / name / "mix.json").read_text())
     with locate.find_model(folder / name / "module").open() as model:
         expected = bilm_tf.from_bilm_tf(model.config, weights)

@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_hub as hub
 
 import elmo_tf
 from elmo_tf.errors import InputError
@@ -14,6 +15,7 @@ from elmo_tf.export import export_weights, saved_model
 from elmo_tf.formats import locate
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.model.loading import load_language_model
+from tests.integration.zoo import layers_of
 
 MODELS = ["word_char", "char_only", "word_only", "three_layers"]
 # NumPy, which reads the same files, is as far from the peer.
@@ -47,12 +49,7 @@ def expected(folder, name):
 
 def stacked(outputs, row=0):
     """All layers of a row, `[layers, tokens, 2 * P]`, without padding."""
-    length = int(outputs["sequence_len"][row])
-    word = np.asarray(outputs["word_emb"])[row, :length]
-    layers = [np.concatenate([word, word], axis=-1)]
-    for number in range(1, len(outputs) - 3):
-        layers.append(np.asarray(outputs[f"lstm_outputs{number}"])[row, :length])
-    return np.array(layers)
+    return layers_of(outputs, row, int(outputs["sequence_len"][row]))
 
 
 def test_ids(encoder, expected, sentences):
@@ -100,7 +97,7 @@ def without_white_space(sentences):
 def test_exported(encoder, expected, sentences, tmp_path, name):
     """The SavedModel gives the same, and is read again as a model."""
     saved_model.export(encoder, tmp_path / "exported")
-    model = tf.saved_model.load(str(tmp_path / "exported"))
+    model = hub.load(str(tmp_path / "exported"))
     again = ElmoEncoder.from_model(tmp_path / "exported")
     width = max(map(len, sentences))
     tokens = tf.constant([row + [""] * (width - len(row)) for row in sentences])

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.export import saved_model
 from elmo_tf.model.encoder import ElmoEncoder
+from tests.integration.zoo import layers_of
 
 # Ours and theirs are both float32, and each differs from double precision by as much: theirs by up
 # to 3e-6. The largest difference that was measured is 3.4e-6, mostly it is below 1e-6.
@@ -36,14 +37,6 @@ def through_saved_model(model, folder):
         return loaded.signatures["tokens"](tokens=tokens, sequence_len=lengths)
 
     return outputs
-
-
-def layers_of(outputs, index, num_tokens):
-    """`[layers + 1, tokens, 2P]` of one sentence; layer 0 is the token's own vector, doubled."""
-    words = np.tile(outputs["word_emb"][index, :num_tokens], 2)
-    num_layers = sum(name.startswith("lstm_outputs") for name in outputs)
-    above = [outputs[f"lstm_outputs{i + 1}"][index, :num_tokens] for i in range(num_layers)]
-    return np.stack([words, *above])
 
 
 def largest_difference(outputs_of, sentences_file, expected):

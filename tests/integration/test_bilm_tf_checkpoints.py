@@ -5,7 +5,6 @@
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,6 +17,7 @@ from elmo_tf.training import run_directory
 from elmo_tf.training.loop import Trainer
 from elmo_tf.training.run_directory import Request
 from export import export_weights
+from tests.hdf5_arrays import read_arrays
 
 MODELS = ("one_layer", "two_layers", "word_shared_softmax")
 
@@ -37,21 +37,13 @@ def model(folder, name):
     return folder / name / "checkpoint_dir"
 
 
-def test_arrays_are_those_that_bilm_tf_dumps(folder, name, model, tmp_path):
+def test_exported_weights_are_those_that_bilm_tf_dumps(folder, name, model, tmp_path):
     assert export_weights.main([f"--model={model}", f"--output_dir={tmp_path}/pair"]) == 0
-    found, dumped = {}, {}
-    for path, arrays in (
-        (tmp_path / "pair/weights.hdf5", found),
-        (folder / name / "dumped_weights.hdf5", dumped),
-    ):
-        with h5py.File(path) as file:
-            file.visititems(
-                lambda key, item, arrays=arrays: (
-                    arrays.update({bilm_tf.current_name(key): item[...]})
-                    if isinstance(item, h5py.Dataset)
-                    else None
-                )
-            )
+    found = read_arrays(tmp_path / "pair/weights.hdf5")
+    dumped = {
+        bilm_tf.current_name(key): array
+        for key, array in read_arrays(folder / name / "dumped_weights.hdf5").items()
+    }
     # The softmax is in no file that bilm-tf writes.
     assert {key for key in found if not key.startswith("softmax/")} == dumped.keys()
     for key, array in dumped.items():

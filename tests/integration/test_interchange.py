@@ -12,6 +12,7 @@ from elmo_tf.formats import locate
 from elmo_tf.model.encoder import ElmoEncoder
 from export import export_weights
 from tests.integration import peers
+from tests.integration.zoo import layers_of
 
 # Each reads characters, as what simple_elmo takes does.
 MODELS = (
@@ -72,7 +73,7 @@ def test_simple_elmo_computes_the_same(fixtures_dir, written, tmp_path):
     for number, name in enumerate(MODELS):
         outputs = ElmoEncoder.from_model(fixtures_dir / name)(*peers.padded(SENTENCES))
         for row, sentence in enumerate(SENTENCES):
-            ours = peers.layers_of(outputs, row, len(sentence))
+            ours = layers_of(outputs, row, len(sentence))
             np.testing.assert_allclose(
                 ours, theirs[f"{number}/{row}"], rtol=0, atol=peers.TOLERANCE, err_msg=name
             )

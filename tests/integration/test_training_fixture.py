@@ -1,6 +1,5 @@
 """Training and held-out loss against one run of bilm-tf's own graph, recorded step by step."""
 
-import h5py
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from elmo_tf.training.checkpoints import trained_variables
 from elmo_tf.training.input_pipeline import TrainingData
 from elmo_tf.training.optimizers import make_optimizer, named_slots
 from elmo_tf.training.step import TrainStep
+from tests.hdf5_arrays import read_arrays
 
 NUM_STEPS = 26
 SETTINGS = TrainingConfig(
@@ -44,14 +44,7 @@ def folder(fixtures_dir):
 
 @pytest.fixture(scope="module")
 def trajectory(folder):
-    with h5py.File(folder / "trajectory.hdf5") as file:
-        arrays = {}
-        file.visititems(
-            lambda name, item: (
-                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return arrays
+    return read_arrays(folder / "trajectory.hdf5")
 
 
 def group(trajectory, name):

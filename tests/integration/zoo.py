@@ -7,6 +7,8 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
+from tests.hdf5_arrays import read_arrays
+
 CONFIGURATIONS = (
     "filters_equal_projection",
     "long_words",
@@ -45,23 +47,15 @@ def read_case(fixtures_dir: Path, name: str) -> Case:
     """Reads a configuration of `CONFIGURATIONS`."""
     folder = fixtures_dir / "config_zoo" / name
     sentences = json.loads((fixtures_dir / "config_zoo/sentences.json").read_text())
-    expected = {}
-
-    def keep(key: str, item: h5py.HLObject) -> None:
-        if isinstance(item, h5py.Dataset):
-            expected[key] = item[()]
-
-    with h5py.File(folder / "expected.hdf5") as file:
-        file.visititems(keep)
-    return Case(folder, sentences, expected)
+    return Case(folder, sentences, read_arrays(folder / "expected.hdf5"))
 
 
 def layers_of(outputs: dict, row: int, length: int) -> np.ndarray:
     """[num_layers + 1, length, 2 * P], as the fixture has them; past the length must be zeros."""
-    word = outputs["word_emb"].numpy()
+    word = np.asarray(outputs["word_emb"])
     layers = [np.concatenate([word, word], axis=-1)]
     while f"lstm_outputs{len(layers)}" in outputs:
-        layers.append(outputs[f"lstm_outputs{len(layers)}"].numpy())
+        layers.append(np.asarray(outputs[f"lstm_outputs{len(layers)}"]))
     stacked = np.stack(layers)[:, row]
     assert not stacked[:, length:].any()
     return stacked[:, :length]

@@ -71,7 +71,7 @@ class DictionaryInput(TokenInput, tf.Module):
         with tf.init_scope():
             self._word_table = _table(vocabulary.words)
             self._character_table = _table(vocabulary.characters)
-            # Eagerly, as in a graph these would be tensors of that graph.
+            # Computed eagerly: tensors of a caller's graph would be of no use outside of it.
             self.boundaries = self(tf.constant(self.boundary_tokens)).numpy()
 
     def __call__(self, tokens: tf.Tensor) -> tf.Tensor:

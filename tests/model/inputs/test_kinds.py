@@ -15,7 +15,7 @@ HOMES = (
     "elmo_tf/config/",
     "elmo_tf/model/inputs/",
     "elmo_tf/formats/bilm_tf.py",
-    "elmo_tf/formats/manylangs.py",
+    "elmo_tf/formats/manylangs",
     "elmo_tf/layers/dictionary_embedding.py",
 )
 # `text` may ask whether it was given a vocabulary: it knows no models, so that is no question
