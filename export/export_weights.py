@@ -2,11 +2,13 @@
 
     python -m export.export_weights --model=run/best --output_dir=published
     python -m export.export_weights --model=exported --output_dir=published --overwrite
+    python -m export.export_weights --model=run/best --softmax --dtype=float16 --output_dir=shared
 
-The directory gets options.json and weights.hdf5; for a model with word input, vocab.txt; and, where
-the model knows how its text was tokenized, text.json, which other programs need not read. Weights
-that came in this format are written byte for byte as they were. Two things have no place in it and
-are left out: the scalar mix, and the softmax of a training run.
+The directory gets options.json and weights.hdf5. A model with word input, and one that is written
+with its softmax, gets vocab.txt too. Where the model knows how its text was tokenized, text.json
+says so; other programs need not read it. Weights that came in this format are written byte for byte
+as they were, unless --dtype rounds them. The format cannot hold a scalar mix, which is excluded; so
+is the softmax of a training run, unless --softmax is given.
 """
 
 import os
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from elmo_tf.cli import command_line, tensorflow_start
+from elmo_tf.errors import InputError
 from elmo_tf.formats import bilm_tf, locate
 from elmo_tf.formats.file_names import OPTIONS_FILE, WEIGHTS_FILE
 from elmo_tf.formats.mapping import Arrays
@@ -23,6 +26,7 @@ from elmo_tf.formats.opened_model import SCALAR_MIX, SOFTMAX, OpenedModel
 from elmo_tf.formats.text_settings import TEXT_FILE, TextSettings
 from elmo_tf.storage import directories
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
+from elmo_tf.vectors import choices
 
 _CONTENTS = directories.Contents(
     files=(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, TEXT_FILE),
@@ -53,6 +57,22 @@ flags.DEFINE_bool(
     "replaced.",
     _FLAGS,
 )
+flags.DEFINE_bool(
+    "softmax",
+    None,
+    "Whether to write the softmax, with which elmo-evaluate and elmo-score can use the model and "
+    "elmo-train can continue from it. By default it is written for models in formats that always "
+    "include it, not for training runs.",
+    _FLAGS,
+)
+flags.DEFINE_enum(
+    "dtype",
+    "float32",
+    choices.DTYPES,
+    "Type of the stored numbers. float16 halves the file, with three significant digits; elmo_tf "
+    "reads it, other programs may not.",
+    _FLAGS,
+)
 
 command_line.define_cache_dir(_FLAGS)
 
@@ -70,17 +90,18 @@ def _run(options: flags.FlagValues) -> None:
         tensorflow_start.load_tensorflow()
     with found.open() as model:
         _report_mix(model)
+        includes_softmax = _includes_softmax(model, options.softmax)
         ours: Arrays = {}
-        model.read(
-            model.names(scalar_mix=False, softmax=model.softmax_is_passed_on), ours.__setitem__
-        )
-        config, words = model.config, model.input_vocabulary
+        model.read(model.names(scalar_mix=False, softmax=includes_softmax), ours.__setitem__)
+        config = model.config
+        words = model.vocabulary if options.softmax else model.input_vocabulary
         text = TextSettings(model.tokenizer, model.normalize)
     vocabularies = {} if words is None else {VOCABULARY_FILE: words}
     with directories.write_directory_atomically(path, options.overwrite, _CONTENTS) as folder:
         config.write(os.path.join(folder, OPTIONS_FILE))
         arrays = bilm_tf.to_bilm_tf(config, ours.get, _softmax_size(ours))
-        bilm_tf.write_weights(os.path.join(folder, WEIGHTS_FILE), arrays, config)
+        weights = os.path.join(folder, WEIGHTS_FILE)
+        bilm_tf.write_weights(weights, arrays, config, options.dtype)
         for name, words in vocabularies.items():
             words.write(os.path.join(folder, name))
         if any(text):
@@ -94,6 +115,24 @@ def _run(options: flags.FlagValues) -> None:
         'encoder(["The cat sat on the mat ."])["elmo"]'
         f"   # [1, 7, {2 * config.lstm.projection_dim}]"
     )
+
+
+def _includes_softmax(model: OpenedModel, wanted: bool | None) -> bool:
+    """Whether the softmax is written; `wanted` is None if the user did not say.
+
+    Raises:
+      InputError: it is wanted, and the model has none or does not say which words it predicts.
+    """
+    if wanted is None:
+        return model.softmax_is_passed_on
+    if wanted and model.names() == model.names(softmax=False):
+        raise InputError(f"--softmax: {model.source} has no softmax")
+    if wanted and model.vocabulary is None:
+        raise InputError(
+            f"--softmax: {model.source} does not say which words its softmax predicts; put "
+            f"{VOCABULARY_FILE} beside it"
+        )
+    return wanted
 
 
 def _softmax_size(arrays: Arrays) -> int | None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
 from elmo_tf.config.model import ElmoConfig
@@ -299,19 +300,30 @@ def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None
 
 
 def write_weights(
-    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], config: ElmoConfig
+    path: str | os.PathLike,
+    arrays: Mapping[str, np.ndarray],
+    config: ElmoConfig,
+    dtype: npt.DTypeLike = np.float32,
 ) -> None:
     """Writes arrays by bilm-tf's names to an HDF5 file, whole or not at all.
 
     Equal arrays give equal files, byte for byte. The softmax is written if it is among them.
 
+    Args:
+      path: the HDF5 file to write.
+      arrays: the arrays by bilm-tf's names.
+      config: the model's configuration, which the arrays must fit.
+      dtype: type of the stored numbers, float32 or float16. float16 halves the file and rounds
+        each value to 11 significant bits.
+
     Raises:
-      InputError: the arrays are not those of `config`; the message lists every difference.
+      InputError: the arrays do not fit `config` (the message lists every difference), or a value
+        is beyond the range of `dtype`.
     """
     shapes = {name: np.shape(array) for name, array in arrays.items()}
     expected = mapping.shapes_of(_table_for(config, arrays))
     mapping.require_fit(f"weights for {path}", expected, shapes)
-    hdf5.write_arrays(path, {name: _as_float32(array, name) for name, array in arrays.items()})
+    hdf5.write_arrays(path, {name: _as_float(array, name, dtype) for name, array in arrays.items()})
 
 
 def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
@@ -324,13 +336,14 @@ def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
 
 def float32_array(stored: StoredArray, name: str) -> StoredArray:
     """The same as float32 when it is read; an error names `name` if it has larger values."""
-    return StoredArray(stored.shape, np.float32, lambda rows: _as_float32(stored.read(rows), name))
+    return StoredArray(stored.shape, np.float32, lambda rows: _as_float(stored.read(rows), name))
 
 
-def _as_float32(values: Any, name: str) -> np.ndarray:
-    values = np.asarray(values)
+def _as_float(values: Any, name: str, dtype: npt.DTypeLike = np.float32) -> np.ndarray:
+    values, dtype = np.asarray(values), np.dtype(dtype)
     with np.errstate(over="ignore"):
-        converted = values.astype(np.float32)
-    if values.dtype.itemsize > 4 and np.any(np.isinf(converted) & np.isfinite(values)):
-        raise InputError(f"{name} has values beyond the range of float32, as {values.dtype}")
+        converted = values.astype(dtype)
+    is_narrower = values.dtype.itemsize > dtype.itemsize
+    if is_narrower and np.any(np.isinf(converted) & np.isfinite(values)):
+        raise InputError(f"{name} has values beyond the range of {dtype}, as {values.dtype}")
     return converted

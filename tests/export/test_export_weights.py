@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -14,9 +15,12 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf.export import export_weights
 from elmo_tf.formats import bilm_tf
+from elmo_tf.model.loading import load_language_model
+from elmo_tf.training.loop import Trainer
 from tests.export.small import CONFIG, difference, make_encoder
 from tests.hdf5_arrays import read_arrays
 from tests.integration.zoo import CONFIGURATIONS
+from tests.training import tiny
 
 
 def run(capsys, **flags):
@@ -159,3 +163,78 @@ def test_published_weights_need_no_tensorflow(encoder, tmp_path, project_dir):
         tmp_path / "published/options.json", tmp_path / "published/weights.hdf5"
     )
     assert read.config == CONFIG
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A directory with a run of two steps, `run`, and its text."""
+    folder = tiny.write_files(tmp_path_factory.mktemp("trained"))
+    Trainer(tiny.open_run(folder, max_steps=2)).train()
+    return folder
+
+
+def test_the_softmax_of_a_run_is_written_if_asked_for(trained, tmp_path, capsys):
+    run_dir = trained / "run"
+    status, *_ = run(capsys, model=run_dir, output_dir=tmp_path / "pair", softmax=True)
+    assert status == 0
+    files = ["options.json", "text.json", "vocab.txt", "weights.hdf5"]
+    assert sorted(file.name for file in (tmp_path / "pair").iterdir()) == files
+    assert (tmp_path / "pair/vocab.txt").read_bytes() == (run_dir / "vocab.txt").read_bytes()
+    expected, actual = load_language_model(run_dir).model, load_language_model(tmp_path / "pair")
+    assert len(expected.weights) == len(actual.model.weights)
+    for ours, theirs in zip(expected.weights, actual.model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+    assert run(capsys, model=run_dir, output_dir=tmp_path / "without")[0] == 0
+    assert "softmax" not in read_arrays_of(tmp_path / "without")
+    # What always has a softmax loses it only if asked to.
+    assert run(capsys, model=tmp_path / "pair", output_dir=tmp_path / "again")[0] == 0
+    assert "softmax" in read_arrays_of(tmp_path / "again")
+    flags = {"model": tmp_path / "pair", "output_dir": tmp_path / "none", "softmax": False}
+    assert run(capsys, **flags)[0] == 0
+    assert "softmax" not in read_arrays_of(tmp_path / "none")
+
+
+def read_arrays_of(directory):
+    """The first parts of the names in a directory's weight file."""
+    return {name.split("/")[0] for name in read_arrays(directory / "weights.hdf5")}
+
+
+def test_half_precision_rounds_each_number_to_the_nearest(encoder, tmp_path, capsys):
+    arrays = bilm_tf.collect_arrays(encoder)
+    CONFIG.write(tmp_path / "options.json")
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", arrays, CONFIG)
+    assert run(capsys, model=tmp_path, output_dir=tmp_path / "half", dtype="float16")[0] == 0
+    written = read_arrays(tmp_path / "half/weights.hdf5")
+    assert {array.dtype for array in written.values()} == {np.dtype(np.float16)}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(written[name], array.astype(np.float16))
+    read = elmo_tf.ElmoEncoder.from_model(tmp_path / "half")
+    for name, array in bilm_tf.collect_arrays(read).items():
+        np.testing.assert_array_equal(array, arrays[name].astype(np.float16).astype(np.float32))
+
+
+def test_numbers_too_large_for_half_precision_are_named(encoder, tmp_path, capsys):
+    arrays = bilm_tf.collect_arrays(encoder)
+    arrays["CNN_proj/b_proj"] = np.full_like(arrays["CNN_proj/b_proj"], 7e4)
+    CONFIG.write(tmp_path / "options.json")
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", arrays, CONFIG)
+    flags = {"model": tmp_path, "output_dir": tmp_path / "half", "dtype": "float16"}
+    message = "CNN_proj/b_proj has values beyond the range of float16, as float32"
+    status, _, err = run(capsys, **flags)
+    assert (status, err) == (1, f"elmo-export-weights: {message}\n")
+    assert not (tmp_path / "half").exists()
+
+
+def test_a_softmax_that_is_not_there_is_refused(exported, encoder, tmp_path, capsys):
+    status, _, err = run(capsys, model=exported, output_dir=tmp_path / "out", softmax=True)
+    assert status == 1
+    assert re.fullmatch(r"elmo-export-weights: --softmax: .* has no softmax\n", err)
+
+    arrays = bilm_tf.collect_arrays(encoder)
+    arrays["softmax/W"], arrays["softmax/b"] = np.ones([5, 6], np.float32), np.ones(5, np.float32)
+    CONFIG.write(tmp_path / "options.json")
+    bilm_tf.write_weights(tmp_path / "weights.hdf5", arrays, CONFIG)
+    status, _, err = run(capsys, model=tmp_path, output_dir=tmp_path / "out", softmax=True)
+    assert status == 1
+    assert "does not say which words its softmax predicts; put vocab.txt beside it" in err
