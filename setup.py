@@ -81,7 +81,10 @@ setup(
     packages=find_packages(include=["elmo_tf", "elmo_tf.*"]),
     # The exporter is at the top of the repository, but takes no second name in an environment.
     package_dir={"elmo_tf.export": "export"},
-    package_data={"elmo_tf": ["py.typed"], "elmo_tf.formats": ["published_models.json"]},
+    package_data={
+        "elmo_tf": ["py.typed", "pretrained/*/*"],
+        "elmo_tf.formats": ["published_models.json"],
+    },
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={"console_scripts": COMMANDS},

@@ -41,10 +41,12 @@ flags.DEFINE_string(
     "model_dir",
     None,
     "The directory of a training run, or its best/; or another model that has a softmax and its "
-    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt.",
+    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt. --model is another name of this "
+    "flag.",
     _FLAGS,
     required=True,
 )
+command_line.accept_former_name(_FLAGS, "model", "model_dir")
 flags.DEFINE_string(
     "heldout_files",
     None,

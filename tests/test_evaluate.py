@@ -98,3 +98,9 @@ def test_mistakes_are_one_line(folder, capfd, flags, status, message):
     output, errors = capfd.readouterr()
     assert output == ""
     assert re.fullmatch(f"elmo-evaluate: {message}\n", errors)
+
+
+def test_model_is_another_name_of_the_flag(folder, capfd):
+    expected = run(capfd)
+    assert evaluate.main(["--model=run", "--heldout_files=heldout.txt"]) == 0
+    assert json.loads(capfd.readouterr().out.splitlines()[-1]) == expected

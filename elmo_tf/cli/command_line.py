@@ -224,6 +224,8 @@ def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) 
 
 def _flag_head(flag: flags.Flag) -> str:
     """`--name=TYPE (default)`, one line."""
+    if flag.boolean and flag.default is None:  # its help explains the default
+        return f"  --[no]{flag.name}"
     if flag.boolean:
         return f"  --[no]{flag.name} (default: {str(bool(flag.default)).lower()})"
     values = getattr(flag.parser, "enum_values", None)

@@ -1,6 +1,6 @@
-"""Models that are elsewhere: by address, in the Hugging Face Hub, or by a published name.
+"""Models that are not paths: an address, a repository of the Hugging Face Hub, or a name.
 
-What is fetched stays in a cache; see `storage.downloads`. The Hub's own library keeps its own.
+Downloaded files stay in a cache; see `storage.downloads`. The Hub's own library has its own cache.
 """
 
 import re
@@ -36,7 +36,7 @@ def is_remote(path: str) -> bool:
 
 
 def is_name(path: str) -> bool:
-    """Whether a path is the name of a published model."""
+    """Whether a path is the name of a model, included or published."""
     return catalog.find(path) is not None
 
 
@@ -55,6 +55,8 @@ def fetch(path: str) -> list[str]:
     published = catalog.find(path)
     urls: Sequence[str] = re.split(r",(?=https?://)", path)
     if published is not None:
+        if published.is_included:
+            return [catalog.included_directory(published)]
         urls = published.urls
     return [downloads.fetch(url.strip()) for url in urls]
 

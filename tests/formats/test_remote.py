@@ -1,9 +1,12 @@
 """Models by address, by name, and from the Hub, served by this machine."""
 
 import functools
+import hashlib
 import http.server
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -82,6 +85,43 @@ def test_a_published_model_by_name(served, fixtures_dir, monkeypatch, tmp_path):
         locate.find_model("manylangs/english")
 
 
+@pytest.fixture
+def included(fixtures_dir, tmp_path, monkeypatch):
+    """A model that the package includes, for one test, and its directory."""
+    directory = tmp_path / "package/pretrained/english-test"
+    shutil.copytree(fixtures_dir / "config_zoo/noskip/model", directory)
+    digests = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()
+    }
+    model = catalog.PublishedModel(
+        "english-test", "English", "1 MB", "none", "none", "none", sha256=digests
+    )
+    monkeypatch.setattr(catalog, "find", lambda name: model if name == model.name else None)
+    monkeypatch.setattr(catalog.resources, "files", lambda _: tmp_path / "package")
+    return model, directory
+
+
+def test_a_model_that_the_package_includes(included):
+    model, directory = included
+    assert model.is_included
+    assert_equal(arrays(model.name), arrays(directory))
+
+
+def test_an_included_model_is_checked(included):
+    model, directory = included
+    path = directory / "options.json"
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(InputError) as caught:
+        locate.find_model(model.name)
+    expected = rf"{path}: SHA-256 must be {model.sha256['options.json']}, got [0-9a-f]{{64}}; "
+    assert re.fullmatch(f"{expected}install elmo_tf again", str(caught.value))
+    path.unlink()
+    with pytest.raises(InputError) as caught:
+        locate.find_model(model.name)
+    message = f"{path}: cannot be read: No such file or directory; install elmo_tf again"
+    assert str(caught.value) == message
+
+
 def test_the_table_of_published_models():
     models = elmo_tf.models()
     names = [model.name for model in models]
@@ -91,7 +131,10 @@ def test_the_table_of_published_models():
     assert sorted(numbers) == list(range(136, 180))
     assert {"small", "medium", "original", "original_5.5b", "portuguese", "pubmed"} <= set(names)
     for model in models:
-        assert all(model) and all(url.startswith("http") for url in model.urls)
+        assert all(model[:6]) and model.is_included == (not model.urls)
+        if model.is_included:
+            continue
+        assert all(url.startswith("http") for url in model.urls)
         assert len(model.urls) == 2 or model.urls[0].endswith(".zip")
 
 
