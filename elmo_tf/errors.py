@@ -1,11 +1,11 @@
-"""The kinds of mistake that are the user's and not ours, and their text; see `command_line.run`."""
+"""Errors that a user can cause, and helpers for their messages; see `command_line.run`."""
 
 import re
 from collections.abc import Iterable
 
 _LONGEST_NAME = 100
 _LONGEST_LIST = 500
-# No path that people use is longer; the end of a message, which says what to do, must not be cut.
+# Longer than any path in use, since the end of a message must survive: it says what to do.
 _LONGEST_WORD = 300
 _LONGEST_MESSAGE = 1500
 _OVERLONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
@@ -17,32 +17,32 @@ class InputError(ValueError):
     """Data, a file or a configuration is wrong. The message is one line; commands exit with 1.
 
     Args:
-      message: one line. Where it names arguments of a function, it names them as Python does:
+      message: one line. It names a function's arguments in Python's syntax:
         "batch_size must be ...", "overwrite=True replaces it".
-      *arguments: these names, each as often as the message has it. A command, whose user knows no
-        arguments, shows its flags in their place; see `elmo_tf.cli.command_line.in_flags`.
+      *arguments: the argument names in the message, one per occurrence. Commands replace them with
+        their flags; see `elmo_tf.cli.command_line.in_flags`.
     """
 
     def __init__(self, message: str = "", *arguments: str) -> None:
         super().__init__(bounded(message))
         self.arguments = arguments
 
-    # Keras adds several lines, with colour codes, to what a layer raises, unless it finds this.
+    # Without this attribute Keras adds lines and colour codes to an error that a layer raises.
     _keras_call_info_injected = True
 
 
 class UsageError(InputError):
-    """A command or function was called wrongly; as `InputError`, but commands exit with 2."""
+    """A command or function was called incorrectly; like `InputError`, but commands exit with 2."""
 
 
 class OutOfMemoryError(InputError, MemoryError):
-    """More memory was asked for than there is. The message is one line that says for what."""
+    """There is not enough memory. The message is one line that says what needed it."""
 
 
 def bounded(message: str) -> str:
-    """A message whose overlong words, and which itself if overlong, have "..." for their middle.
+    """Replaces the middle of overlong words, and of an overlong message, with "...".
 
-    Messages repeat what the user gave, such as a flag's value, which may have any length.
+    Messages repeat user input, such as a flag's value, which can have any length.
     """
     if len(message) <= _LONGEST_WORD:
         return message
@@ -56,12 +56,12 @@ def _without_middle(text: str, most_characters: int) -> str:
 
 
 def printable(name: str) -> str:
-    """A name from a user's file as an error of one line shows it: quoted and cut where need be."""
+    """A name from a user's file, safe for a one-line error: quoted and truncated if necessary."""
     return shortened(name if name.isprintable() else repr(name), _LONGEST_NAME)
 
 
 def shortened(text: str, most_characters: int = _LONGEST_LIST) -> str:
-    """The text itself, or its beginning and "..."."""
+    """The text, truncated with "..." if it is longer than `most_characters`."""
     return text if len(text) <= most_characters else f"{text[: most_characters - 3]}..."
 
 
@@ -71,13 +71,13 @@ def listed(
     more: str = "more",
     most_characters: int = _LONGEST_LIST,
 ) -> str:
-    """The first items as an error of one line shows them, and the number of those not shown.
+    """The first items as text for a one-line error, followed by the number of the others.
 
     Args:
       items: what to list, in order.
-      separator: put between two.
-      more: what the others are called, after their number.
-      most_characters: of all items that are shown. The first one is always shown, cut if need be.
+      separator: put between two items.
+      more: noun that follows the number of the others.
+      most_characters: limit of the text. The first item is always shown, truncated if necessary.
     """
     items = [shortened(item, most_characters) for item in items]
     shown, length = 0, 0
@@ -91,13 +91,13 @@ def listed(
 
 
 def gigabytes(num_bytes: int) -> str:
-    """A size in words: "0.4 GB"; four digits at most, so that a nonsensical size is short too."""
+    """A size as text, such as "0.4 GB"; scientific notation keeps absurd sizes short."""
     size = num_bytes / 1e9
     return f"{size:,.1f} GB" if size < 1e4 else f"{size:.1e} GB"
 
 
 def out_of_memory(error: Exception) -> str:
-    """What TensorFlow, NumPy or Python could not allocate, in one line without their own words."""
+    """One line for an allocation error of TensorFlow, NumPy or Python."""
     message = " ".join(str(getattr(error, "message", None) or error).split())
     if match := _TENSOR.search(message):
         num_bytes = _BYTES_OF_TYPES.get(match[2], 4)

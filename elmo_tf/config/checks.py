@@ -1,7 +1,7 @@
 """Checks of single values, and dataclass fields that carry their check and their JSON key.
 
-A check takes a value and the name to show, and returns the value to keep. One that fails
-raises an `InputError` of one line: the name, what is allowed, what came.
+A check takes a value and the name to show in errors, and returns the value to store. If the value
+is not allowed, it raises a one-line `InputError`: the name, what is allowed, and the value.
 Standard library only.
 """
 
@@ -18,35 +18,36 @@ Check = Callable[[Any, str], Any]
 _SHOWN_CHARACTERS = 80
 _REQUIRED = object()
 _LEAST_FLOAT32, _GREATEST_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
-# Limits of single dimensions. The greatest published: 4,096 LSTM units, 1,024 filters of a width.
+# Limit of a single dimension. The original models have 4,096 LSTM units and up to 1,024 filters of
+# one width.
 WIDEST = 1 << 16
-# The graph grows with each LSTM layer, highway layer and filter width. The published models have
-# 2, 2 and 7 of them.
+# Limit of the numbers of LSTM layers, highway layers and filter widths: the graph grows with each.
+# The original models have 2, 2 and 7.
 MOST_LAYERS = 100
 
 
 def refusal(name: str, allowed: str, value: Any) -> InputError:
-    """The error to raise for a value that is not allowed: always one line, never a long one."""
+    """The error for a value that is not allowed: one line of bounded length."""
     return InputError(f"{name} must be {allowed}, got {shown(value)}", name)
 
 
 def shown(value: Any) -> str:
-    """A value as errors show it, cut off where it is long."""
+    """The value as errors show it: its `repr` on one line, truncated if it is long."""
     try:
-        text = " ".join(repr(value).splitlines())  # arrays show their rows in lines
+        text = " ".join(repr(value).splitlines())  # the repr of an array has several lines
     except ValueError:  # an integer of more digits than Python prints
         text = "an integer of thousands of digits"
     return shortened(text, _SHOWN_CHARACTERS)
 
 
 def integer(minimum: int, maximum: int | None = None, limit: int | None = None) -> Check:
-    """An integer within the bounds. `True` is not an integer here, though Python says it is.
+    """An integer within bounds. Unlike in Python, `True` is not an integer.
 
     Args:
-      minimum: the least value.
-      maximum: the greatest value, which errors always name.
-      limit: a bound far above all that makes sense, so that nonsense is refused before anything is
-        built from it; named only where it is passed.
+      minimum: smallest allowed value.
+      maximum: largest allowed value; every error names it.
+      limit: a bound far above every useful value, so that absurd values are rejected before
+        anything is built from them. Only the error for a value above it names it.
     """
     allowed = f"an integer >= {minimum}"
     if maximum is not None:
@@ -67,13 +68,13 @@ def positive_number(value: Any, name: str) -> float:
     """A finite number above 0."""
     if not _is_finite(value) or value <= 0:
         raise refusal(name, "a finite number > 0", value)
-    if not _LEAST_FLOAT32 <= value <= _GREATEST_FLOAT32:  # it would become 0 or infinite there
+    if not _LEAST_FLOAT32 <= value <= _GREATEST_FLOAT32:  # as float32 it would be 0 or infinite
         raise refusal(name, "a number > 0 that float32 holds, from 1.2e-38 to 3.4e+38", value)
     return float(value)
 
 
-def share(value: Any, name: str) -> float:
-    """A number from 0 up to, but not, 1."""
+def fraction(value: Any, name: str) -> float:
+    """A number in [0, 1)."""
     if not _is_finite(value) or not 0 <= value < 1:
         raise refusal(name, "a number >= 0 and < 1", value)
     return float(value)
@@ -89,14 +90,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def boolean(value: Any, name: str) -> bool:
-    """True or False, and nothing that merely counts as one."""
+    """True or False; other truthy or falsy values are rejected."""
     if not isinstance(value, bool):
         raise refusal(name, "true or false", value)
     return value
 
 
 def text(value: Any, name: str) -> str:
-    """A string with something in it."""
+    """A string that is not empty."""
     if not isinstance(value, str) or not value:
         raise refusal(name, "a string that is not empty", value)
     return value
@@ -117,7 +118,7 @@ def optional(check: Check) -> Check:
 
 
 def one_of(*choices: Any) -> Check:
-    """One of the values given, of the same type: 262.0 is not 262."""
+    """One of `choices`, with the same type: 262.0 is not 262."""
 
     def check(value: Any, name: str) -> Any:
         for choice in choices:
@@ -129,25 +130,25 @@ def one_of(*choices: Any) -> Check:
 
 
 def mapping(value: Any, name: str) -> Mapping[str, Any]:
-    """An object of JSON, a dict of Python."""
+    """A mapping, such as a parsed JSON object."""
     if not isinstance(value, Mapping):
         raise refusal(name, "an object {...}", value)
     return value
 
 
 def filters(value: Any, name: str) -> tuple[tuple[int, int], ...]:
-    """Pairs (width, number of filters), at least one, as tuples."""
+    """At least one pair (width, number of filters). Returns them as tuples."""
     if not _is_list(value) or not value:
         raise refusal(name, "a list of pairs [width, number], not empty", value)
     if len(value) > MOST_LAYERS:
         raise refusal(name, f"a list of at most {MOST_LAYERS} pairs", value)
     pairs = []
     for index, pair in enumerate(value):
-        place = f"{name}[{index}]"
+        pair_name = f"{name}[{index}]"
         if not _is_list(pair) or len(pair) != 2:
-            raise refusal(place, "a pair [width, number of filters]", pair)
+            raise refusal(pair_name, "a pair [width, number of filters]", pair)
         check = integer(minimum=1, limit=WIDEST)
-        width, count = (check(part, f"{place}[{i}]") for i, part in enumerate(pair))
+        width, count = (check(part, f"{pair_name}[{i}]") for i, part in enumerate(pair))
         pairs.append((width, count))
     return tuple(pairs)
 
@@ -164,16 +165,16 @@ def field(
     null_is_absent: bool = False,
     omit_absent: bool = False,
 ) -> Any:
-    """A dataclass field with its check and, for `options.json`, its key and how it is left out.
+    """A dataclass field with its check and, for `options.json`, its key and the meaning of absence.
 
     Args:
-      default: the value when Python code leaves the argument out.
-      check: called with a value and the name to show; returns the value to keep, or raises.
+      default: the value if the constructor is called without the argument.
+      check: called with a value and the name to show; returns the value to store, or raises.
       key: the key within its section of `options.json`, "a.b" for a nested one.
-      absent: the value when `options.json` lacks the key. Not always `default`: a file that
-        says nothing of highways has none.
-      null_is_absent: whether `null` in the file means the same as leaving the key out.
-      omit_absent: whether a value equal to `absent` is left out of what is written.
+      absent: the value if `options.json` lacks the key. It can differ from `default`: a file
+        without `n_highway` describes a model without highway layers.
+      null_is_absent: whether `null` in the file means the same as a missing key.
+      omit_absent: whether to omit the key from the written file if the value equals `absent`.
     """
     metadata = {
         "check": check,
@@ -186,22 +187,22 @@ def field(
 
 
 def check_fields(config: Any, section: str) -> None:
-    """Checks each field of a frozen dataclass and keeps what its check returns.
+    """Checks each field of a frozen dataclass and stores the value that its check returns.
 
     Args:
       config: an instance whose fields are all made by `field`; call this in `__post_init__`.
-      section: prefix of the names to show, such as "lstm.".
+      section: prefix of the field names in errors, such as "lstm.".
     """
     for item in dataclasses.fields(config):
         value = item.metadata["check"](getattr(config, item.name), f"{section}{item.name}")
-        object.__setattr__(config, item.name, value)  # the way to set a field of a frozen class
+        object.__setattr__(config, item.name, value)  # the class is frozen
 
 
 def read_section(kind: type, options: Mapping[str, Any], section: str) -> Any:
-    """Builds the dataclass `kind` from one section of `options`, or "" for no section, key by key.
+    """Builds the dataclass `kind` from one section of `options`; "" is the top level.
 
     Raises:
-      InputError: a key is missing, or its value is not allowed; the message has the key in full.
+      InputError: a key is missing, or its value is not allowed; the message has the full key.
     """
     values = {}
     for item in dataclasses.fields(kind):
@@ -228,14 +229,14 @@ def _look_up(options: Mapping[str, Any], key: str) -> Any:
 
 
 def write_section(config: Any) -> dict[str, Any]:
-    """The section of `options.json` that `read_section` reads as an equal dataclass."""
+    """The inverse of `read_section`: the section of `options.json` for a dataclass."""
     section: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if item.metadata["omit_absent"] and value == item.metadata["absent"]:
             continue
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # published files say 3, not 3.0
+            value = int(value)  # bilm-tf writes 3, not 3.0
         elif isinstance(value, tuple):
             value = [list(pair) for pair in value]
         *outer, last = item.metadata["key"].split(".")

@@ -1,20 +1,20 @@
 """How a model reads its words: one frozen dataclass per kind of input layer.
 
-`ElmoConfig.input` is one of them. Each kind answers the same questions, so that no other module
-has to ask which kind it has:
+`ElmoConfig.input` is an instance of one of them. All have the same members, so no other module
+needs to distinguish the kinds:
 
-  needs_vocabulary       whether the model reads words by a vocabulary of its own
-  needs_dictionaries     whether it reads words and characters by dictionaries of its own
-  share_softmax          whether the input's table is the kernel of the softmax too
-  check_width            refuses a projection that the kind can't have
-  num_parameters         how many values its weights have
-  with_vocabulary_size   the same with the size of its vocabulary, where it has one
-  fits                   whether another one is the same, up to what is still open
-  numbers_per_token      the most intermediate numbers that reading a token takes
-  from_options           reads, and `to_options` writes, its part of `options.json`
+  needs_vocabulary       whether the model maps words to ids by a vocabulary
+  needs_dictionaries     whether it maps words and characters to ids by dictionaries
+  share_softmax          whether the softmax kernel is the input's word table
+  check_width            rejects a `projection_dim` that the kind can't have
+  num_parameters         number of values in the input layer's weights
+  with_vocabulary_size   a copy with the vocabulary size set, if the kind has one
+  fits                   whether another input is equal, ignoring a size that is not set yet
+  numbers_per_token      upper bound on the intermediate values computed per token
+  from_options           reads its part of `options.json`; `to_options` writes it
 
-`model.inputs` has the object that computes for each kind, and `formats.bilm_tf` its stored arrays.
-Standard library only.
+`model.inputs` has the class that computes each kind, and `formats.bilm_tf` the names of its arrays
+in a file. Standard library only.
 """
 
 import dataclasses
@@ -25,20 +25,20 @@ from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 
 DEFAULT_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-_LONGEST_TOKEN = 10_000  # bytes; each token of a batch is padded to it
-_MOST_WORDS = 2**31 - 2  # word ids are int32 from 1 on
+_LONGEST_TOKEN = 10_000  # limit of max_characters_per_token
+_MOST_WORDS = 2**31 - 2  # word ids are int32 and start at 1
 
 
 @dataclasses.dataclass(frozen=True)
 class CharCnnConfig:
-    """The character CNN that makes a vector of each token (Kim et al., arXiv:1508.06615).
+    """A character CNN that computes a vector for each token (Kim et al. 2016, arXiv:1508.06615).
 
     Attributes:
       embedding_dim: width of a character's vector.
       filters: pairs (width in characters, number of filters).
-      num_highway_layers: highway layers over all filters, 0 for none.
-      max_characters_per_token: positions for a token's bytes with its two word marks.
-      activation: "relu" or "tanh", after the maximum over positions.
+      num_highway_layers: highway layers after the convolutions; 0 for none.
+      max_characters_per_token: positions for a token's bytes and its two word boundary marks.
+      activation: "relu" or "tanh", applied after the maximum over positions.
     """
 
     needs_vocabulary: ClassVar[bool] = False
@@ -72,24 +72,25 @@ class CharCnnConfig:
 
     @property
     def num_filters(self) -> int:
-        """All filters of all widths together."""
+        """Total number of filters, over all widths."""
         return sum(count for _, count in self.filters)
 
     @property
     def widest_filter(self) -> int:
-        """The greatest filter width, in characters."""
+        """The largest filter width, in characters."""
         return max(width for width, _ in self.filters)
 
     @property
     def numbers_per_token(self) -> int:
-        """The most intermediate numbers that reading a token takes: all filters at each position.
+        """Upper bound on the intermediate values per token: every filter at every position.
 
-        Twice, before and after the activation. Short words are cropped and take less.
+        The factor 2 counts them before and after the activation. Batches of short words are
+        cropped and need less.
         """
         return 2 * self.max_characters_per_token * self.num_filters
 
     def check_width(self, projection_dim: int) -> None:
-        """Raises an `InputError` if the filters can't be projected to `projection_dim`."""
+        """Raises an `InputError` if there are fewer filters than `projection_dim`."""
         if self.num_filters < projection_dim:
             raise InputError(
                 f"char_cnn.filters must hold at least {projection_dim} filters in all "
@@ -98,7 +99,7 @@ class CharCnnConfig:
             )
 
     def num_parameters(self, projection_dim: int) -> int:
-        """Values of all weights, for a projection to `projection_dim`."""
+        """Number of values in all weights, with a projection to `projection_dim`."""
         width = self.num_filters
         convolutions = sum(
             (positions * self.embedding_dim + 1) * count for positions, count in self.filters
@@ -108,7 +109,7 @@ class CharCnnConfig:
         return 261 * self.embedding_dim + convolutions + highways + projection
 
     def with_vocabulary_size(self, size: int) -> Self:
-        """Itself: characters are read without a vocabulary."""
+        """Returns itself: this kind has no vocabulary."""
         return self
 
     def fits(self, other: "InputConfig") -> bool:
@@ -124,28 +125,28 @@ class CharCnnConfig:
             )
         char_cnn = checks.mapping(options["char_cnn"], "char_cnn")
         if "n_characters" in char_cnn:
-            # bilm-tf wants 261 while training and 262 afterwards, for the same weights.
+            # bilm-tf requires 261 for training and 262 for inference, with the same weights.
             checks.one_of(261, 262)(char_cnn["n_characters"], "char_cnn.n_characters")
         return checks.read_section(cls, options, "char_cnn")
 
     def to_options(self) -> dict[str, Any]:
-        """The section `char_cnn`, under its name."""
-        # 261 rows are in the weight file, one more is made for padding: inference counts both.
+        """A dict with the section `char_cnn`."""
+        # For inference, bilm-tf counts the weight file's 261 rows and a row of zeros for padding.
         return {"char_cnn": {**checks.write_section(self), "n_characters": 262}}
 
 
 @dataclasses.dataclass(frozen=True)
 class WordInputConfig:
-    """A table of word vectors in place of the character CNN, as bilm-tf has it.
+    """A table of word vectors instead of the character CNN, as in bilm-tf.
 
     Attributes:
-      vocabulary_size: words of the vocabulary, each a row of the table; None while it is open.
-      share_softmax: whether the table is the kernel of the softmax too.
+      vocabulary_size: words of the vocabulary, which is the number of rows; None if not set yet.
+      share_softmax: whether the softmax kernel is the same table.
     """
 
     needs_vocabulary: ClassVar[bool] = True
     needs_dictionaries: ClassVar[bool] = False
-    numbers_per_token: ClassVar[int] = 0  # a row is copied, and nothing computed
+    numbers_per_token: ClassVar[int] = 0  # a lookup computes nothing
 
     vocabulary_size: int | None = checks.field(
         None,
@@ -161,17 +162,17 @@ class WordInputConfig:
         checks.check_fields(self, "word_input.")
 
     def check_width(self, projection_dim: int) -> None:
-        """Accepts every width: the table's rows are made as wide as the projection."""
+        """Accepts every width, since the rows of the table are as wide as the projection."""
 
     def num_parameters(self, projection_dim: int) -> int:
-        """Values of the table, for words as wide as `projection_dim`; 0 while the size is open."""
+        """Number of values in the table; 0 if the vocabulary size is not set."""
         return (self.vocabulary_size or 0) * projection_dim
 
     def with_vocabulary_size(self, size: int) -> Self:
-        """The same with the size of its vocabulary.
+        """A copy with the vocabulary size set.
 
         Raises:
-          InputError: it has another size already.
+          InputError: a different size is set already.
         """
         if self.vocabulary_size not in (None, size):
             raise InputError(
@@ -180,7 +181,7 @@ class WordInputConfig:
         return dataclasses.replace(self, vocabulary_size=size)
 
     def fits(self, other: "InputConfig") -> bool:
-        """Whether `other` is equal, up to the size of the vocabulary where it is open here."""
+        """Whether `other` is equal, ignoring the vocabulary size if it is not set here."""
         if self.vocabulary_size is None and isinstance(other, WordInputConfig):
             other = dataclasses.replace(other, vocabulary_size=None)
         return self == other
@@ -191,16 +192,17 @@ class WordInputConfig:
         return checks.read_section(cls, options, "")
 
     def to_options(self) -> dict[str, Any]:
-        """Its keys of the top level."""
+        """A dict with its keys of the top level."""
         return checks.write_section(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class DictionaryInputConfig:
-    """Characters and words of dictionaries, joined, as ELMoForManyLangs has it.
+    """Word and character vectors, concatenated, as in ELMoForManyLangs.
 
-    A token is looked up in a table of words and, character by character, in a table of characters,
-    over which a character CNN runs. Both vectors are joined and projected. Either may be missing.
+    Each token has a vector from a word table, and one from a character CNN whose characters have
+    vectors from a character table. Both are concatenated and projected. One of the two can be
+    absent. Dictionaries map words and characters to ids.
 
     Attributes:
       word_dim: width of a word's vector; 0 for a model without words.
@@ -208,11 +210,11 @@ class DictionaryInputConfig:
       char_dim: width of a character's vector; 0 for a model without characters.
       num_characters: entries of the dictionary of characters; 0 without characters.
       filters: pairs (width in characters, number of filters).
-      num_highway_layers: highway layers over all filters, 0 for none.
-      max_characters_per_token: characters of a token with its two word marks. Longer tokens are
-        cut, for both dictionaries.
-      cuts_words: whether tokens are cut in a model without characters too.
-      activation: "relu" or "tanh", after the maximum over positions.
+      num_highway_layers: highway layers after the convolutions; 0 for none.
+      max_characters_per_token: positions for a token's characters and its two word boundary marks.
+        Longer tokens are truncated before both dictionaries are consulted.
+      cuts_words: whether tokens are truncated in a model without characters too.
+      activation: "relu" or "tanh", applied after the maximum over positions.
     """
 
     needs_vocabulary: ClassVar[bool] = False
@@ -267,19 +269,19 @@ class DictionaryInputConfig:
 
     @property
     def num_filters(self) -> int:
-        """All filters of all widths together; 0 without characters."""
+        """Total number of filters, over all widths; 0 without characters."""
         return sum(count for _, count in self.filters) if self.char_dim else 0
 
     @property
     def numbers_per_token(self) -> int:
-        """The most intermediate numbers that reading a token takes; as for `CharCnnConfig`."""
+        """Upper bound on the intermediate values per token, as for `CharCnnConfig`."""
         return 2 * self.max_characters_per_token * self.num_filters
 
     def check_width(self, projection_dim: int) -> None:
-        """Accepts every width: there is a projection always."""
+        """Accepts every width, since this kind always projects."""
 
     def num_parameters(self, projection_dim: int) -> int:
-        """Values of all weights, for a projection to `projection_dim`."""
+        """Number of values in all weights, with a projection to `projection_dim`."""
         width = self.num_filters
         convolutions = sum((size * self.char_dim + 1) * count for size, count in self.filters)
         highways = self.num_highway_layers * 2 * width * (width + 1)
@@ -289,11 +291,7 @@ class DictionaryInputConfig:
         return words + (characters if self.char_dim else 0) + projection
 
     def with_vocabulary_size(self, size: int) -> Self:
-        """Refuses: a vocabulary is for training, which this kind has no part in.
-
-        Raises:
-          InputError: always.
-        """
+        """Raises an `InputError`: only training needs a vocabulary, and this kind can't train."""
         raise InputError(
             "a model with dictionary_input can't be trained as a language model: it reads the "
             "dictionaries of the model it was made from, and no vocabulary"
@@ -310,7 +308,7 @@ class DictionaryInputConfig:
         return checks.read_section(cls, options, "dictionary_input")
 
     def to_options(self) -> dict[str, Any]:
-        """The section `dictionary_input`, under its name."""
+        """A dict with the section `dictionary_input`."""
         return {"dictionary_input": checks.write_section(self)}
 
 
@@ -318,7 +316,7 @@ InputConfig = CharCnnConfig | WordInputConfig | DictionaryInputConfig
 
 
 def read_input(options: Mapping[str, Any]) -> InputConfig:
-    """The input of parsed options: those without `char_cnn` are of a model with word input.
+    """The input described by parsed options; without `char_cnn` it is word input.
 
     Raises:
       InputError: a key is missing, of the wrong type or out of its range.

@@ -1,15 +1,14 @@
-"""What a model looks like: frozen dataclasses, checked when they are made.
+"""The configuration of a model: frozen dataclasses, checked when they are made.
 
-`ElmoConfig` reads and writes `options.json` as bilm-tf and AllenNLP know it. Every field is
-declared once, with its default, its key in `options.json` and the check it must
-pass, so nothing after it has to doubt a value. How words are read is in `inputs`, how a run trains
-in `training`.
+`ElmoConfig` reads and writes `options.json` in the format of bilm-tf and AllenNLP. Each field is
+declared once, with its default, its key in `options.json` and its check, so the rest of the code
+need not validate it again. `inputs` describes the input layer, `training` a training run.
 
   config = ElmoConfig.from_file("options.json")
   config = ElmoConfig.from_size("small")
   config.lstm.projection_dim  # 128
 
-Standard library only: `--help` and the checking of flags must not wait for TensorFlow.
+Standard library only: `--help` and flag checks must not wait for TensorFlow.
 """
 
 import dataclasses
@@ -22,23 +21,23 @@ from elmo_tf.config.inputs import CharCnnConfig, InputConfig, read_input
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 
-LARGEST_OPTIONS = 1 << 20  # bytes of an options.json; published ones have 600
+LARGEST_OPTIONS = 1 << 20  # bytes; an options.json has about 600
 
 
 @dataclasses.dataclass(frozen=True)
 class LstmConfig:
-    """The two stacks of LSTM layers with projection (Sak et al., arXiv:1402.1128).
+    """The two stacks of LSTM layers with projection (Sak et al. 2014, arXiv:1402.1128).
 
     Attributes:
       dim: units of a layer (the size of its cell).
-      projection_dim: width of a layer's output, and of a token's vector. Equal to `dim`, the
-        layers have no projection.
+      projection_dim: width of a layer's output, and of a token's vector. If it equals `dim`, the
+        layers have no projection, unless `always_projects`.
       num_layers: layers in each direction.
       use_skip_connections: whether layers from the second on add their input to their output.
-      cell_clip: the cell is kept within [-cell_clip, cell_clip]; None for no clip.
+      cell_clip: clips the cell to [-cell_clip, cell_clip]; None for no clip.
       projection_clip: the same for the projected output.
-      always_projects: whether layers have a projection whatever its width, be it as wide as the
-        cell or wider. ELMoForManyLangs' layers do.
+      always_projects: whether layers have a projection even if it is as wide as the cell or wider,
+        as in ELMoForManyLangs.
     """
 
     dim: int = checks.field(4096, checks.integer(minimum=1, limit=checks.WIDEST), "dim")
@@ -72,12 +71,12 @@ class LstmConfig:
 
     @property
     def has_projection(self) -> bool:
-        """Whether a layer's output is projected from its cell."""
+        """Whether the layers have a projection."""
         return self.always_projects or self.dim != self.projection_dim
 
     @property
     def num_parameters(self) -> int:
-        """Values of all weights, of both directions."""
+        """Number of values in all weights of both directions."""
         kernels = 2 * self.projection_dim * 4 * self.dim + 4 * self.dim
         projection = self.dim * self.projection_dim if self.has_projection else 0
         return 2 * self.num_layers * (kernels + projection)
@@ -85,11 +84,11 @@ class LstmConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ElmoConfig:
-    """A whole biLM: everything `options.json` says of it.
+    """The architecture of a biLM, as `options.json` describes it.
 
     Attributes:
-      input: how words are read, by their characters or in a table; see `config.inputs`.
-      lstm: the language model.
+      input: the kind and size of the input layer; see `config.inputs`.
+      lstm: the size of the LSTM layers.
     """
 
     input: InputConfig = dataclasses.field(default_factory=CharCnnConfig)
@@ -104,12 +103,12 @@ class ElmoConfig:
 
     @property
     def num_parameters(self) -> int:
-        """Values of all weights of the biLM, without softmax and scalar mix."""
+        """Number of values in the biLM's weights, without softmax and scalar mix."""
         return self.input.num_parameters(self.lstm.projection_dim) + self.lstm.num_parameters
 
     @classmethod
     def from_size(cls, name: str) -> "ElmoConfig":
-        """The configuration of a size by its published name; see `SIZES`."""
+        """The configuration of a named size; see `SIZES`."""
         return SIZES[checks.one_of(*SIZES)(name, "size")]
 
     @classmethod
@@ -123,18 +122,18 @@ class ElmoConfig:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], source: str = "options.json") -> Self:
-        """Builds a configuration from parsed options, of inference or of training.
+        """Builds a configuration from parsed options of bilm-tf, for training or inference.
 
-        Options without `char_cnn` are those of a model with word input. Keys that do not shape the
-        model (`dropout`, `batch_size`, ...) are left aside.
+        Options without `char_cnn` describe a model with word input. Keys that do not affect the
+        architecture (`dropout`, `batch_size`, ...) are ignored.
 
         Args:
           options: the parsed JSON object.
           source: the file name to show in errors.
 
         Raises:
-          InputError: a key is missing, of the wrong type or out of its range. The message names
-            the key, what is allowed and what came.
+          InputError: a key is missing, of the wrong type or out of its range. The message has the
+            key, what is allowed and the value.
         """
         try:
             checks.mapping(options, "the options")
@@ -146,23 +145,23 @@ class ElmoConfig:
             raise InputError(f"{source}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
-        """The object to write as `options.json`; bilm-tf and AllenNLP read it unchanged."""
+        """The object to write as `options.json`; bilm-tf and AllenNLP can read it."""
         return {"lstm": checks.write_section(self.lstm), **self.input.to_options()}
 
     def with_vocabulary_size(self, size: int) -> Self:
-        """The same with the size of its vocabulary, if it reads words by one.
+        """A copy with the vocabulary size set, if the input has a vocabulary.
 
         Raises:
-          InputError: it has another size already.
+          InputError: a different size is set already, or the input is by dictionaries.
         """
         return self.with_input(self.input.with_vocabulary_size(size))
 
     def with_input(self, new: InputConfig) -> Self:
-        """The same with another input; itself if it has this one."""
+        """A copy with another input; itself if the input is equal."""
         return self if new == self.input else dataclasses.replace(self, input=new)
 
     def fits(self, other: Self) -> bool:
-        """Whether `other` is the same, up to the size of the vocabulary where it is open here."""
+        """Whether `other` is equal, ignoring the vocabulary size if it is not set here."""
         return self.lstm == other.lstm and self.input.fits(other.input)
 
     def write(self, path: str | os.PathLike) -> None:

@@ -1,7 +1,7 @@
-"""How a run trains: one frozen dataclass, checked when it is made, and ours alone.
+"""The settings of a training run: one frozen dataclass, checked when it is made.
 
-Each field is a flag of `elmo_tf.train` and a key of `training.json`. Standard library only, as
-`config`, which describes the model.
+Each field is a flag of `elmo_tf.train` and a key of `training.json`. Standard library only, like
+`config.model`, which describes the model.
 """
 
 import dataclasses
@@ -11,10 +11,10 @@ from typing import Any, Self
 from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 
-# Those of `keras.optimizers` that train with any gradient, dense or in rows, by their names in
-# small letters, with their default learning rates. Adagrad's are bilm-tf's, the others Keras's.
-# Left out are those that wrap others, and two that are not for this: Muon is for hidden layers
-# only, and the weights that ScheduleFreeAdamW trains are not those it is evaluated with.
+# Optimizers of `keras.optimizers` that accept both dense and sparse gradients: lower-case names and
+# default learning rates. Adagrad's rate is bilm-tf's, the others are Keras's. Excluded are
+# optimizers that wrap another one, Muon (for hidden layers only) and ScheduleFreeAdamW (the weights
+# it trains differ from those it is evaluated with).
 OPTIMIZERS: Mapping[str, float] = {
     "adagrad": 0.2,
     "adadelta": 0.001,
@@ -31,17 +31,17 @@ OPTIMIZERS: Mapping[str, float] = {
 }
 PRECISIONS = ("none", "float16", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
-# Schedules that reach their end, and so must know where it is.
+# Schedules that end at a given step, so they need `decay_steps`.
 DECAYING_SCHEDULES = frozenset({"linear", "cosine"})
-# Keys of `training.json` that earlier releases wrote, with their names of today.
+# Keys of `training.json` that earlier releases wrote, and their current names.
 _FORMER_NAMES = {"restart_share": "state_reset_rate"}
-# Published runs have 128 * 20 on each of three GPUs; this is 2,000 times as much, and the logits of
-# 8,192 samples would take 550 GB.
+# bilm-tf's runs had 128 * 20 tokens on each of three GPUs. This limit is 2,000 times as much: the
+# logits for 8,192 samples would take 550 GB.
 MOST_TOKENS_PER_STEP = 1 << 24
 
 
 def _count(minimum: int) -> checks.Check:
-    """Steps, words, sentences or files: the graph counts in int32."""
+    """A count of steps, words, sentences or files, which the graph stores as int32."""
     return checks.integer(minimum, limit=2**31 - 1)
 
 
@@ -51,47 +51,46 @@ def _learning_rate(value: Any, name: str) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """How a run trains; the defaults are those of bilm-tf's published runs.
+    """The settings of a training run; the defaults are those of bilm-tf.
 
     Attributes:
-      batch_size: streams of text read side by side, in each direction.
+      batch_size: streams of text read in parallel, in each direction.
       unroll_steps: tokens of each stream in one step.
       num_epochs: passes over the training files.
-      max_steps: the run also ends after so many steps; None for no such limit.
-      accumulation_steps: windows of `batch_size` streams for one step: each has its own streams,
-        and their gradients are averaged before the weights change.
+      max_steps: upper limit of the number of steps; None for none.
+      accumulation_steps: windows whose gradients are averaged for one update of the weights. Each
+        window has `batch_size` streams of its own.
       optimizer: a name in `OPTIMIZERS`.
-      learning_rate: of the optimizer, the highest that the schedule reaches; None becomes the
-        optimizer's default.
-      learning_rate_schedule: how it changes, see `training.learning_rates`.
+      learning_rate: peak learning rate of the schedule; None becomes the optimizer's default.
+      learning_rate_schedule: how the rate changes over the run; see `training.learning_rates`.
       warmup_steps: steps over which the learning rate first rises from 0.
-      decay_steps: the step at which "linear" and "cosine" reach 0; None becomes the number of
-        steps that a run has when it is begun.
-      initial_accumulator: what Adagrad's sums of squared gradients start from.
-      mixed_precision: "float16" or "bfloat16" computes the products of LSTMs and of the character
-        CNN in half precision; "none" all in float32.
+      decay_steps: the step at which "linear" and "cosine" reach 0; None becomes the length of the
+        run when it starts, in steps.
+      initial_accumulator: initial value of Adagrad's sums of squared gradients.
+      mixed_precision: "float16" or "bfloat16" computes the matrix products of LSTMs and of the
+        character CNN in half precision; "none" computes everything in float32.
       clip_norm: the gradient of (loss * unroll_steps) is scaled down to this global norm; None
         for no clip.
       dropout: fraction of values dropped at the input of each LSTM layer and at the output.
       num_negative_samples: words drawn per step for the sampled softmax; 0 for the full softmax.
-      state_reset_rate: fraction of the streams whose LSTM state is reset to zeros before a step,
-        drawn anew for each step; sentences read by themselves start from zeros.
-      seed: of the weights, of dropout, of the samples and of the order of sentences.
-      shuffle_buffer: sentences to shuffle among; 0 reads files in order.
-      tokenizer: how raw text is cut into tokens.
-      normalize: Unicode normalisation of raw text.
-      steps_per_report: steps from one record for TensorBoard to the next.
-      steps_per_checkpoint: steps from one checkpoint to the next.
-      minutes_per_checkpoint: minutes from one checkpoint to the next, beside
-        `steps_per_checkpoint`; None for no such limit.
-      steps_per_evaluation: steps from one held-out perplexity to the next; None for one at each
-        epoch's end.
-      patience: the run also ends after so many evaluations in a row without a better held-out
-        perplexity than before; None for no such end.
-      initial_optimizer: whether a run that starts from the weights of another model continues with
-        what the optimizer of that model's training stored; None for what is usual with its format.
-      num_checkpoints_kept: older ones are deleted. At least two, since the newest may be cut off by
-        a power cut.
+      state_reset_rate: probability with which a stream's LSTM state is reset to zeros before a
+        step, since inference reads each sentence from a zero state.
+      seed: of initial weights, dropout, negative samples and the order of sentences.
+      shuffle_buffer: sentences in the shuffle buffer; 0 reads files in order.
+      tokenizer: name of the tokenizer that splits raw text.
+      normalize: Unicode normalization of raw text.
+      steps_per_report: steps between records for TensorBoard.
+      steps_per_checkpoint: steps between checkpoints.
+      minutes_per_checkpoint: minutes between checkpoints, in addition to `steps_per_checkpoint`;
+        None for no time limit.
+      steps_per_evaluation: steps between evaluations on held-out text; None for one at the end of
+        each epoch.
+      patience: consecutive evaluations without a new best held-out perplexity after which the run
+        ends; None never ends it early.
+      initial_optimizer: whether a run that starts from another model's weights also restores that
+        model's optimizer state; None for the default of its format.
+      num_checkpoints_kept: checkpoints to keep. At least two, since a power cut can damage the
+        newest.
     """
 
     batch_size: int = checks.field(128, checks.integer(minimum=1, limit=MOST_TOKENS_PER_STEP))
@@ -109,8 +108,8 @@ class TrainingConfig:
     initial_accumulator: float = checks.field(1.0, checks.positive_number)
     mixed_precision: str = checks.field("none", checks.one_of(*PRECISIONS))
     clip_norm: float | None = checks.field(10.0, checks.optional(checks.positive_number))
-    dropout: float = checks.field(0.1, checks.share)
-    state_reset_rate: float = checks.field(0.0, checks.share)
+    dropout: float = checks.field(0.1, checks.fraction)
+    state_reset_rate: float = checks.field(0.0, checks.fraction)
     num_negative_samples: int = checks.field(8192, _count(minimum=0))
     seed: int = checks.field(0, checks.integer(minimum=0, maximum=2**31 - 1))
     shuffle_buffer: int = checks.field(0, _count(minimum=0))
@@ -149,17 +148,17 @@ class TrainingConfig:
 
     @property
     def num_streams(self) -> int:
-        """Streams that one step reads, in each direction."""
+        """Streams read by one step, in each direction."""
         return self.batch_size * self.accumulation_steps
 
     @property
     def dtype_policy(self) -> str:
-        """The dtype policy of Keras that `mixed_precision` stands for."""
+        """The Keras dtype policy for `mixed_precision`."""
         return "float32" if self.mixed_precision == "none" else f"mixed_{self.mixed_precision}"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "training.json") -> Self:
-        """Builds a configuration from what `to_dict` gave; keys left out take their defaults.
+        """Builds a configuration from the output of `to_dict`; missing keys take their defaults.
 
         Raises:
           InputError: an unknown key, or a value of the wrong type or out of its range.
@@ -175,5 +174,5 @@ class TrainingConfig:
             raise InputError(f"{source}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; `from_dict` gives an equal configuration back."""
+        """The fields as JSON values; the inverse of `from_dict`."""
         return dataclasses.asdict(self)
