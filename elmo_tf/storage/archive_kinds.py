@@ -1,7 +1,7 @@
-"""Zips and tars as flat lists of files; whatever is wrong with one is an `InputError` of one line.
+"""Zips and tars as flat lists of files. Every fault in one is a one-line `InputError`.
 
-Nothing in an archive is trusted: names that lead out of a directory, links and devices are refused,
-and no tar is unpacked far beyond its own size.
+Archives are untrusted input: names that lead out of the target directory, links and devices are
+rejected, and a tar may expand only up to a multiple of its own size.
 """
 
 import bz2
@@ -21,10 +21,10 @@ from elmo_tf.errors import InputError, printable, shortened
 
 _PIECE = 1 << 20
 _MOST_ENTRIES = 10_000
-# A tar has to be decompressed up to a file to find it. Weights hardly shrink, text to a third, and
-# zeros, which is what bombs are made of, to a thousandth.
+# A file in a tar can only be found by decompressing everything before it. Weights barely compress,
+# text to a third; the zeros of a decompression bomb compress to a thousandth.
 _MOST_EXPANSION, _ALWAYS_ALLOWED = 100, 64 << 20
-# Longer than any name; a header may announce gigabytes, which the library would read at once.
+# Longer than any name. A header can declare a name of gigabytes, which `tarfile` reads at once.
 _LONGEST_HEADER = 1 << 20
 _GZIP, _BZIP2, _TAR = b"\x1f\x8b", b"BZh", b"ustar"
 
@@ -35,7 +35,7 @@ def is_zip(path: str) -> bool:
 
 
 def may_be_tar(path: str) -> bool:
-    """Whether a file begins as a tar does, or as a packed one may."""
+    """Whether a file has the first bytes of a tar, or of a gzip or bzip2 file that may hold one."""
     with open(path, "rb") as file:
         beginning = file.read(512)
     return beginning.startswith((_GZIP, _BZIP2)) or beginning[257:262] == _TAR
@@ -59,7 +59,7 @@ class Zip:
 
     def pieces(self, name: str) -> Iterator[bytes]:
         with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
-            # The library gives no more than the size in its directory, whatever there is.
+            # `zipfile` returns at most the size that the central directory declares.
             by_name = {_plain(info.filename): info for info in archive.infolist()}
             with archive.open(by_name[name]) as member:
                 while piece := member.read(_PIECE):
@@ -69,7 +69,7 @@ class Zip:
 class Tar:
     """See `elmo_tf.storage.archives.Archive`.
 
-    Plain, or packed by gzip or bzip2. All of it is read once, to list its files.
+    Uncompressed, or compressed by gzip or bzip2. The constructor reads all of it to list its files.
     """
 
     def __init__(self, path: str) -> None:
@@ -77,7 +77,7 @@ class Tar:
         self.sizes: dict[str, int] = {}
         self._offsets: dict[str, int] = {}
         with _tar_errors(path), self._open() as stream:
-            # Not "r|": that reads the content of a file to pass over it, too.
+            # Not "r|": the streaming mode reads a file's content in order to skip it.
             fileobj: Any = stream
             archive = tarfile.open(fileobj=fileobj, mode="r:")  # noqa: SIM115, holds nothing open
             for member in archive:
@@ -90,7 +90,7 @@ class Tar:
                 _require_file(path, member.name, is_file, stat.S_IFLNK * member.issym())
                 _add(path, self.sizes, name, member.size)
                 self._offsets[name] = member.offset_data
-            stream.read_to_the_end()  # where the sum over all of it is
+            stream.read_to_the_end()  # the checksum is there
 
     def pieces(self, name: str) -> Iterator[bytes]:
         left = self.sizes[name]
@@ -118,7 +118,7 @@ class Tar:
 
 
 class _BoundedStream:
-    """What `tarfile` reads from: it goes no further than a bound, and reads little at once."""
+    """A stream for `tarfile` with a limit on its position and on the size of one read."""
 
     def __init__(self, stream: Any, path: str, most_bytes: int) -> None:
         self._stream = stream
@@ -147,12 +147,12 @@ class _BoundedStream:
 
 
 def _plain(name: str) -> str:
-    """A name as entries have it."""
+    """A name without leading "./"."""
     return re.sub(r"^(\./+)+", "", name)
 
 
 def _require_safe(path: str, name: str) -> str:
-    """The plain name. Raises an `InputError` if it leads out of the directory it is unpacked in."""
+    """The plain name. Raises an `InputError` if the name leads out of the target directory."""
     parts = re.split(r"[/\\]", name)
     if not parts[0] or ".." in parts or "\0" in name or re.match("[A-Za-z]:", name):
         raise InputError(
@@ -177,12 +177,12 @@ def _add(path: str, entries: dict[str, int], name: str, size: int) -> None:
 
 @contextlib.contextmanager
 def _zip_errors(path: str) -> Iterator[None]:
-    """Whatever is wrong with a zip is an `InputError`."""
+    """Turns every error of reading a zip into an `InputError`."""
     try:
         yield
     except InputError:
         raise
-    # Each way of compression has errors of its own, and a damaged directory of names gives more.
+    # Each compression method raises its own errors, and a damaged central directory others.
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -199,7 +199,7 @@ def _zip_errors(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _tar_errors(path: str) -> Iterator[None]:
-    """Whatever is wrong with a tar is an `InputError`."""
+    """Turns every error of reading a tar into an `InputError`."""
     try:
         yield
     except InputError:
@@ -212,7 +212,7 @@ def _tar_errors(path: str) -> Iterator[None]:
         ValueError,
         LookupError,
         OverflowError,
-        RecursionError,  # headers of headers without end
+        RecursionError,  # deeply nested extension headers
     ) as error:
         reason = shortened(" ".join(str(error).split()))
         raise InputError(f"{path}: damaged or truncated tar: {reason}") from error

@@ -1,8 +1,8 @@
-"""The one reader of archives of models, zip or tar, with errors a user can act on.
+"""Reads models from zip and tar archives, with errors that a user can act on.
 
-An archive comes from anywhere, so nothing in it is trusted: names that lead out of a directory and
-links are refused, no file is larger than its reader allows, and no tar is unpacked far beyond its
-own size. Names inside an archive never become paths.
+Archives are untrusted input: names that lead out of the target directory and links are rejected,
+the caller limits the size of each file, and a tar may expand only up to a multiple of its own size.
+Names inside an archive never become paths.
 """
 
 import contextlib
@@ -26,25 +26,26 @@ class Archive(Protocol):
 
     Attributes:
       path: of the archive.
-      sizes: bytes of each file, unpacked, by its path inside, which has "/" and no "./" first.
+      sizes: uncompressed size in bytes of each file, by its path inside the archive. Paths use "/"
+        and have no leading "./".
     """
 
     path: str
     sizes: dict[str, int]
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The content of a file, never more than `sizes` says.
+        """Yields the content of a file, at most the size in `sizes`.
 
         Raises:
-          InputError: it is damaged.
+          InputError: the archive is damaged.
         """
 
 
 def open_archive(path: str) -> Archive | None:
-    """The archive at a path, known by its content or its name; None if it is none.
+    """Opens an archive, recognized by its content or its name; None for any other file.
 
     Raises:
-      InputError: it is damaged, or holds what no archive of a model needs to hold.
+      InputError: it is damaged, or has entries that no model needs, such as links.
     """
     lower_name = path.lower()
     try:
@@ -81,15 +82,15 @@ def _create(path: str) -> IO[bytes]:
 
 @contextlib.contextmanager
 def unpacked(archive: Archive, name: str, largest: int) -> Iterator[str]:
-    """The path of a copy of a file of an archive, which lasts as long as the context.
+    """Unpacks one file of an archive and yields its temporary path, valid within the context.
 
     Args:
       archive: see `open_archive`.
-      name: a key of its sizes.
-      largest: bytes that it may have, as the model's options imply; a larger one is not unpacked.
+      name: a key of its `sizes`.
+      largest: limit in bytes, which the model's options imply; a larger file is not unpacked.
 
     Raises:
-      InputError: the file is larger or damaged, or there is no room for it.
+      InputError: the file is larger or damaged, or the disk is full.
     """
     with unpacked_folder(archive, {name: "file"}, largest) as folder:
         yield os.path.join(folder, "file")
@@ -97,16 +98,16 @@ def unpacked(archive: Archive, name: str, largest: int) -> Iterator[str]:
 
 @contextlib.contextmanager
 def unpacked_folder(archive: Archive, names: Mapping[str, str], largest: int) -> Iterator[str]:
-    """The path of a directory with copies of some files, which lasts as long as the context.
+    """Unpacks some files into a temporary directory and yields its path, valid in the context.
 
     Args:
       archive: see `open_archive`.
-      names: for each file its path in the directory, by its name in the archive. These paths are
-        ours, not the archive's.
-      largest: bytes that all of them may have together.
+      names: maps names in the archive to paths in the directory. The caller chooses the paths, so
+        they are safe.
+      largest: limit in bytes of all files together.
 
     Raises:
-      InputError: they are larger or damaged, or there is no room for them.
+      InputError: the files are larger or damaged, or the disk is full.
     """
     source = f"{archive.path}/{printable(next(iter(names), ''))}"
     with contextlib.ExitStack() as stack:
@@ -122,22 +123,22 @@ def unpacked_folder(archive: Archive, names: Mapping[str, str], largest: int) ->
 
 
 def is_gzip(path: str) -> bool:
-    """Whether a file begins as gzip's do."""
+    """Whether a file has gzip's first bytes."""
     with open(path, "rb") as file:
         return file.read(2) == b"\x1f\x8b"
 
 
 @contextlib.contextmanager
 def gunzipped(path: str, source: str, largest: int) -> Iterator[str]:
-    """The path of an unpacked copy of a file that gzip has packed.
+    """Decompresses a gzip file and yields the temporary path, valid within the context.
 
     Args:
       path: the file.
-      source: what to call it in errors.
-      largest: bytes that the copy may have.
+      source: its name in errors.
+      largest: limit in bytes of the decompressed file.
 
     Raises:
-      InputError: the file is damaged, or the copy would be larger; or there is no room for it.
+      InputError: the file is damaged, its content exceeds the limit, or the disk is full.
     """
     with tempfile.NamedTemporaryFile() as target:
         try:
@@ -170,10 +171,10 @@ def _room_named(source: str, size: int | None = None) -> Iterator[None]:
 
 
 def entries_of_tar(path: str) -> Iterator[tuple[str, bool]]:
-    """Yields the names in a `.tar.gz`, and whether each is a directory; nothing is unpacked.
+    """Yields each name in a `.tar.gz` and whether it is a directory, without unpacking anything.
 
     Raises:
-      InputError: it is no such archive, or is damaged.
+      InputError: it is not a `.tar.gz`, or is damaged.
     """
     try:
         with tarfile.open(path, "r:gz") as archive:

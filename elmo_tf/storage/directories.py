@@ -1,4 +1,4 @@
-"""Directories that are either whole or absent, and archives of them."""
+"""Atomically written directories, and archives of them."""
 
 import contextlib
 import fnmatch
@@ -16,12 +16,12 @@ _MOST_SHOWN = 5
 
 
 class Contents(NamedTuple):
-    """What a directory that may be replaced consists of.
+    """The contents of a directory that may be replaced.
 
     Attributes:
-      files: paths within the directory, or patterns of them as `fnmatch` has them.
-      required: those of them without which it is something else.
-      folders: directories that may be there, even if empty.
+      files: allowed files, as paths or `fnmatch` patterns within the directory.
+      required: files without which the directory is not an export.
+      folders: allowed subdirectories, even if empty.
     """
 
     files: tuple[str, ...]
@@ -29,13 +29,13 @@ class Contents(NamedTuple):
     folders: tuple[str, ...] = ()
 
     def allows(self, path: str, is_directory: bool) -> bool:
-        """Whether something at `path` within the directory belongs to it."""
+        """Whether a file or subdirectory at `path`, relative to the directory, is allowed."""
         patterns = self.folders if is_directory else self.files
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
-# Of this version and all before. TensorFlow 2.11 and older write no fingerprint; graphs that were
-# made with Keras have its metadata. None of our models has a file among the `assets`.
+# The files of this and all earlier versions. TensorFlow 2.11 and older write no fingerprint, and
+# graphs made by Keras have its metadata. None of our models has files in `assets`.
 SAVED_MODEL = Contents(
     files=(
         "saved_model.pb",
@@ -62,16 +62,16 @@ def write_directory_atomically(
 ) -> Iterator[str]:
     """Yields a new directory to fill; it moves to `path` when the block ends without an error.
 
-    Its content is flushed to the disk before the move. If the block fails, `path` keeps what it
-    held; see `scratch.replacement`. Missing parents of `path` are made.
+    The content is flushed to disk before the move. If the block fails, `path` is unchanged; see
+    `scratch.replacement`. Missing parents of `path` are created.
 
     Args:
-      path: where the directory shall be.
-      overwrite: whether a directory that is already there is replaced, by the whole new one.
+      path: the final path.
+      overwrite: whether to replace an existing directory. Nothing of it remains.
       contents: what the replaced directory may hold.
 
     Raises:
-      InputError: see `check_directory_target`; or the disk is full.
+      InputError: as for `check_directory_target`, or the disk is full.
     """
     target = check_directory_target(path, overwrite, contents)
     with (
@@ -81,21 +81,23 @@ def write_directory_atomically(
         os.mkdir(new)
         try:
             yield new
-        except InputError as error:  # of a file within, which nobody knows by its hidden name
+        except InputError as error:  # the user knows the final path, not the temporary one
             message = str(error).replace(new, str(path))
             raise type(error)(message, *error.arguments) from error
-        if overwrite:  # something may have been put there meanwhile
+        if overwrite:  # the old directory may have changed meanwhile
             check_directory_target(path, overwrite, contents)
 
 
 def check_directory_target(path: str | os.PathLike, overwrite: bool, contents: Contents) -> str:
-    """Where `write_directory_atomically` will write; called early, it saves the work before it.
+    """The absolute path that `write_directory_atomically` will write.
+
+    Call it before long work, so that a bad path fails early.
 
     Raises:
-      InputError: `path` exists and `overwrite` is False, or it holds anything but `contents`; or
-        it can't be made.
+      InputError: `path` exists and `overwrite` is False, it holds anything but `contents`, or it
+        can't be created.
     """
-    # A link is written through, as an ordinary mkdir or open would do.
+    # Follow a link and write to its target, as `open` does.
     target = os.path.realpath(os.path.expanduser(path))
     files.check_parents(path, target)
     if not os.path.exists(target):
@@ -111,11 +113,11 @@ def check_directory_target(path: str | os.PathLike, overwrite: bool, contents: C
 def _require_only(
     path: str | os.PathLike, entries: Iterator[tuple[str, bool]], contents: Contents
 ) -> None:
-    """Raises an `InputError` if what is to be replaced holds anything but `contents`.
+    """Raises an `InputError` if the directory or archive to replace holds more than `contents`.
 
     Args:
-      path: what is to be replaced.
-      entries: paths within it, and whether each is a directory. Is not read further than needed.
+      path: the directory or archive to replace.
+      entries: yields each path within it and whether that is a directory. Reading stops early.
       contents: what it may hold.
     """
     names: set[str] = set()
@@ -141,9 +143,9 @@ def _require_only(
 def _entries_below(
     directory: str, contents: Contents, prefix: str = ""
 ) -> Iterator[tuple[str, bool]]:
-    """What a directory holds, by paths in it; folders that are no part of `contents` unopened.
+    """Yields each path below a directory and whether it is a directory.
 
-    Links count as files, whatever they name.
+    Does not descend into folders that `contents` does not allow. Links count as files.
     """
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         name, is_directory = prefix + entry.name, entry.is_dir(follow_symlinks=False)
@@ -153,7 +155,7 @@ def _entries_below(
 
 
 def size_in_words(path: str | os.PathLike) -> str:
-    """The size of a file, or of a directory with what is in it: "12.3 MB"."""
+    """The size of a file, or of a directory and all files in it, such as "12.3 MB"."""
     path = os.path.expanduser(path)
     size = os.path.getsize(path)
     if os.path.isdir(path):
@@ -166,7 +168,7 @@ def size_in_words(path: str | os.PathLike) -> str:
 
 
 def archive_path(directory: str | os.PathLike) -> str:
-    """The archive beside a directory: its path with ".tar.gz"."""
+    """The path of a directory's archive: the directory's path and ".tar.gz"."""
     return os.path.realpath(os.path.expanduser(directory)) + ARCHIVE_ENDING
 
 
@@ -175,8 +177,8 @@ def check_archive_target(path: str, overwrite: bool, contents: Contents) -> None
 
     Args:
       path: of the archive.
-      overwrite: whether an archive that is there is replaced.
-      contents: what that one may hold.
+      overwrite: whether to replace an existing archive.
+      contents: what the replaced archive may hold.
     """
     files.check_target(path)
     if not os.path.exists(path):
@@ -187,15 +189,15 @@ def check_archive_target(path: str, overwrite: bool, contents: Contents) -> None
 
 
 def write_archive(path: str, directory: str) -> None:
-    """Packs what is in `directory` as a `.tar.gz`, whole or not at all.
+    """Writes the content of `directory` to a `.tar.gz`, atomically.
 
-    The content of the directory is at the archive's root, which is where `hub.load` looks for a
-    SavedModel. Neither times nor owners are stored, so equal files give equal archives.
+    The content is at the archive's root, where `hub.load` looks for a SavedModel. Times and owners
+    are not stored, so equal files give equal archives.
     """
     with (
         files.write_atomically(path) as temporary,
         open(temporary, "xb") as raw,
-        # Weights hardly shrink, so the quickest level: it packs the graph well enough.
+        # The fastest level: weights barely compress, and it compresses the graph well enough.
         gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
@@ -204,7 +206,7 @@ def write_archive(path: str, directory: str) -> None:
 
 
 def _names_below(directory: str) -> list[str]:
-    """All files and directories, each directory before what is in it."""
+    """Relative paths of all files and directories, each directory before its content."""
     paths = (
         os.path.join(folder, name)
         for folder, folders, names in os.walk(directory)

@@ -1,4 +1,4 @@
-"""Files fetched over HTTP into one cache: whole or absent, resumed, checked, and fetched once.
+"""Downloads over HTTP into a cache: atomic, resumed, verified, and done once per file.
 
 tensorflow_hub and Keras restart a download from the beginning when the connection drops, which is
 too slow for models of 1.5 GB.
@@ -26,15 +26,15 @@ CACHE_VARIABLE = "ELMO_TF_CACHE"
 
 _PIECE = 1 << 18
 _SECONDS_WITHOUT_DATA = 60.0
-_ATTEMPTS = 5  # connections in a row that bring nothing
+_ATTEMPTS = 5  # consecutive connections without any data
 _SECONDS_BETWEEN = 1.0
-_ROOM = 1 << 24  # bytes that a disk must have left
+_ROOM = 1 << 24  # bytes that must remain free on the disk
 
 
 def cache_directory() -> str:
-    """Where fetched files are kept.
+    """The directory of downloaded files.
 
-    The environment variable `ELMO_TF_CACHE` names it; without that it is `elmo_tf` in
+    It is the value of the environment variable `ELMO_TF_CACHE`. Without that it is `elmo_tf` in
     `XDG_CACHE_HOME`, or in `~/.cache`.
     """
     if named := os.environ.get(CACHE_VARIABLE):
@@ -44,16 +44,16 @@ def cache_directory() -> str:
 
 
 def fetch(url: str, size: int | None = None, sha256: str | None = None) -> str:
-    """The path of a file in the cache, which is fetched if it is not there.
+    """The path of a file in the cache. Downloads the file if it is not there.
 
     Args:
       url: http or https.
-      size: bytes that the file must have, where that is known.
-      sha256: its digest in hexadecimal, likewise.
+      size: expected size in bytes, or None if unknown.
+      sha256: expected digest in hexadecimal, or None if unknown.
 
     Raises:
-      InputError: the file can't be fetched, and the message says where to put it; or what came has
-        another size or digest than it should; or there is no room for it.
+      InputError: the file can't be downloaded (the message says where to put a copy), its size or
+        digest is wrong, or the disk is full.
     """
     path = _path_of(url)
     if os.path.exists(path):
@@ -61,7 +61,7 @@ def fetch(url: str, size: int | None = None, sha256: str | None = None) -> str:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with _only_process(f"{path}.lock", url):
-            if not os.path.exists(path):  # another process may have fetched it meanwhile
+            if not os.path.exists(path):  # another process may have downloaded it meanwhile
                 _fetch_to(path, url, size, sha256)
     except urllib.error.URLError as error:
         reason = shortened(" ".join(str(error.reason).split()))
@@ -75,7 +75,7 @@ def fetch(url: str, size: int | None = None, sha256: str | None = None) -> str:
 
 
 def _path_of(url: str) -> str:
-    """Equal names from different servers don't meet, and the name still tells what it is."""
+    """The path in the cache: a digest of the URL keeps equal file names apart."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError(f"{url}: must be an address that begins with https:// or http://")
@@ -90,7 +90,7 @@ def _how_to_help(path: str) -> str:
 
 @contextlib.contextmanager
 def _only_process(path: str, url: str) -> Iterator[None]:
-    """Waits for other processes that fetch the same file."""
+    """Waits for other processes that download the same file."""
     is_waiting = False
     while True:
         with open(path, "a") as file:
@@ -120,14 +120,14 @@ def _fetch_to(path: str, url: str, size: int | None, sha256: str | None) -> None
         if sha256 is not None and (found := _sha256(partial)) != sha256:
             raise InputError(f"{url}: has the SHA-256 {found}, and should have {sha256}")
     except InputError:
-        file.remove()  # what is wrong as a whole can't be resumed
+        file.remove()  # a complete but wrong file can't be resumed
         raise
     os.replace(partial, path)
     file.remove()
 
 
 def _fetch_all(file: "_Partial", url: str, size: int | None, path: str) -> None:
-    """Connects again where a connection was cut, as long as each brings something."""
+    """Reconnects after each lost connection, until `_ATTEMPTS` in a row have brought no data."""
     fruitless = 0
     while True:
         before = file.size
@@ -137,7 +137,7 @@ def _fetch_all(file: "_Partial", url: str, size: int | None, path: str) -> None:
             reason: Exception | str = "the connection was cut"
         except urllib.error.HTTPError as error:
             error.close()  # it holds the connection
-            if error.code == 416 and before:  # the file is another one now
+            if error.code == 416 and before:  # the file on the server has changed
                 file.begin(None)
                 continue
             raise
@@ -152,7 +152,7 @@ def _fetch_all(file: "_Partial", url: str, size: int | None, path: str) -> None:
 
 
 def _fetch_more(file: "_Partial", url: str, size: int | None, path: str) -> bool:
-    """One connection; returns whether the file is complete."""
+    """Downloads over one connection; returns whether the file is complete."""
     headers = {"User-Agent": "elmo_tf", "Accept-Encoding": "identity"}
     if file.size and file.validator:
         headers |= {"Range": f"bytes={file.size}-", "If-Range": file.validator}
@@ -185,7 +185,7 @@ def _copy(answer: Any, file: "_Partial", total: int | None, url: str) -> None:
         unit_scale=True,
         delay=1,
         leave=False,
-        disable=None,  # unless stderr is a terminal
+        disable=None,  # disabled unless stderr is a terminal
     )
     with bar:
         while piece := answer.read(_PIECE):
@@ -194,7 +194,7 @@ def _copy(answer: Any, file: "_Partial", total: int | None, url: str) -> None:
 
 
 class _Partial:
-    """A file that is not complete yet, and what tells whether the server still has the same one."""
+    """An incomplete file, and the validator that tells whether the server's file has changed."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -222,24 +222,24 @@ class _Partial:
             self.remove()
 
     def begin(self, validator: str | None) -> None:
-        """Begins the file anew; `validator` names the version that the server has."""
+        """Empties the file; `validator` identifies the server's current version."""
         assert self._file is not None
         self._file.truncate(0)
         self.size, self.validator = 0, validator
-        # Weak validators don't promise equal bytes.
+        # A weak validator does not guarantee equal bytes.
         if validator is not None and validator.startswith("W/"):
             self.validator = None
         with open(self._notes, "w", encoding="utf-8") as notes:
             json.dump({"validator": self.validator}, notes)
 
     def write(self, content: bytes) -> None:
-        """Adds bytes at the end."""
+        """Appends bytes."""
         assert self._file is not None
         self._file.write(content)
         self.size += len(content)
 
     def remove(self) -> None:
-        """Removes what is left of it."""
+        """Removes the file and its validator, if they exist."""
         for path in (self._path, self._notes):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and JSON read with errors that name the line.
+"""Atomically written files, and JSON with errors that name the line.
 
 Standard library only: the configuration and every command build on it.
 """
@@ -16,7 +16,7 @@ from elmo_tf.storage import scratch
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
-# Ours are small; a run's `training.json` grows by some 60 bytes for each file of its text.
+# Our JSON files are small; `training.json` grows by about 60 bytes per training file.
 _MOST_BYTES = 1 << 26
 
 
@@ -24,12 +24,12 @@ _MOST_BYTES = 1 << 26
 def write_atomically(path: str | os.PathLike) -> Iterator[str]:
     """Yields a path to write to; the file moves to `path` when the block ends without an error.
 
-    It is flushed to the disk before the move, so not even a power cut leaves half a file under the
-    final name. If the block fails, `path` keeps what it held; see `scratch.replacement`. Missing
-    parents of `path` are made.
+    The file is flushed to disk before the move, so not even a power cut leaves a partial file at
+    `path`. If the block fails, `path` is unchanged; see `scratch.replacement`. Missing parents of
+    `path` are created.
 
     Raises:
-      InputError: see `check_target`; or the disk is full.
+      InputError: as for `check_target`, or the disk is full.
     """
     target = check_target(path)
     with failures_named(path, target), scratch.replacement(target) as temporary:
@@ -38,12 +38,12 @@ def write_atomically(path: str | os.PathLike) -> Iterator[str]:
 
 @contextlib.contextmanager
 def failures_named(path: str | os.PathLike, target: str) -> Iterator[None]:
-    """Turns errors of the system while `path` is written into an `InputError` that names it.
+    """Turns an `OSError` while `path` is written into an `InputError` that names it.
 
     Args:
-      path: as the user named it.
-      target: the absolute path. An error of the system about another path passes, as does one
-        about a file that should have been written and is missing, which is our fault.
+      path: the path as the user gave it.
+      target: the absolute path. Errors about other paths pass through, and so does
+        `FileNotFoundError`: a file that should have been written and is missing is our bug.
     """
     try:
         yield
@@ -60,12 +60,14 @@ def failures_named(path: str | os.PathLike, target: str) -> Iterator[None]:
 
 
 def check_target(path: str | os.PathLike) -> str:
-    """Where `write_atomically` will write; called early, it saves a long run that can't end well.
+    """The absolute path that `write_atomically` will write.
+
+    Call it before long work, so that a bad path fails early.
 
     Raises:
-      InputError: `path` is a directory, a device or a pipe, or its parents can't be made.
+      InputError: `path` is a directory, a device or a pipe, or its parents can't be created.
     """
-    # A link is written through, as an ordinary open would do.
+    # Follow a link and write to its target, as `open` does.
     target = os.path.realpath(os.path.expanduser(path))
     if os.path.isdir(target):
         raise InputError(f"{path}: is a directory, not a file to write to")
@@ -79,11 +81,11 @@ def check_parents(path: str | os.PathLike, target: str) -> None:
     """Checks that `target` can be created: the nearest existing parent is a writable directory.
 
     Args:
-      path: `target` as the user named it, for the error.
+      path: `target` as the user gave it, for the error.
       target: an absolute path.
 
     Raises:
-      InputError: the parent is a file, or may not be written to.
+      InputError: the parent is a file, or is not writable.
     """
     parent = os.path.dirname(target)
     while not os.path.lexists(parent):
@@ -95,7 +97,7 @@ def check_parents(path: str | os.PathLike, target: str) -> None:
 
 
 def require_utf8(path: str | os.PathLike) -> None:
-    """Raises an `InputError` for a path that TensorFlow can't take, as its C++ wants UTF-8."""
+    """Raises an `InputError` for a path that is not UTF-8, which TensorFlow's C++ can't open."""
     try:
         os.fspath(path).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -111,7 +113,7 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
       InputError: `source` is missing or can't be read.
     """
     try:
-        file = open(os.path.expanduser(source), "rb")  # noqa: SIM115, errors of writing are others
+        file = open(os.path.expanduser(source), "rb")  # noqa: SIM115, only errors of reading count
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror or error}") from error
     with file, open(target, "xb") as copied:
@@ -123,16 +125,16 @@ def read_json(path: str | os.PathLike, most_bytes: int = _MOST_BYTES) -> dict[st
 
     Args:
       path: the file.
-      most_bytes: a larger file is refused, and is not read.
+      most_bytes: limit of the file's size; a larger file is an error.
 
     Raises:
       InputError: the file is missing, unreadable or too large, is not UTF-8, is not JSON (the
-        message gives line and column), or holds something other than an object.
+        message gives line and column), or is not a JSON object.
     """
     try:
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read(most_bytes + 1)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from error
     if len(content) > most_bytes:
@@ -144,7 +146,7 @@ def parse_json(content: bytes, source: str) -> dict[str, Any]:
     """Parses the bytes of a JSON object; `source` is the file name to show in errors.
 
     Raises:
-      InputError: as `read_json`.
+      InputError: as for `read_json`.
     """
     try:
         value = json.loads(content.decode("utf-8-sig"))
@@ -165,7 +167,7 @@ def parse_json(content: bytes, source: str) -> dict[str, Any]:
 
 
 def write_json(path: str | os.PathLike, value: Mapping[str, Any]) -> None:
-    """Writes `value` as indented JSON, whole or not at all; see `write_atomically`."""
+    """Writes `value` as indented JSON, atomically."""
     text = json.dumps(value, indent=2) + "\n"
     with write_atomically(path) as temporary, open(temporary, "x", encoding="ascii") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""HDF5 files as flat dictionaries of arrays, with errors a user can act on."""
+"""HDF5 files as flat dictionaries of arrays, with errors that a user can act on."""
 
 import contextlib
 import itertools
@@ -25,10 +25,10 @@ def open_datasets(
 
     Args:
       path: the file.
-      source: what to call the file in errors, if not by its path.
+      source: name of the file in errors; its path by default.
 
     Raises:
-      InputError: the file can't be read, is no HDF5 file (the message shows how it begins), is
+      InputError: the file can't be read, is not HDF5 (the message shows its first bytes), is
         damaged or locked, or refers to other files.
     """
     source = str(path) if source is None else source
@@ -53,7 +53,7 @@ def _open(path: str, source: str) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as error:
-        # HDF5 locks files, and marks them as well while they are written.
+        # HDF5 both locks a file and marks it in its header while it is open for writing.
         if "unable to lock file" in str(error) or "already open for" in str(error):
             raise InputError(
                 f"{source}: is locked: another process has it open for writing, or did when it "
@@ -65,12 +65,12 @@ def _open(path: str, source: str) -> h5py.File:
 
 @contextlib.contextmanager
 def _damage_named(source: str) -> Iterator[None]:
-    """Whatever h5py raises inside is an `InputError` about `source`."""
+    """Turns every error of h5py into an `InputError` about `source`."""
     try:
         yield
     except InputError:
         raise
-    # h5py has no exception of its own: which of these comes depends on what is broken where.
+    # h5py has no exception class of its own; the kind of damage decides which of these it raises.
     except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
@@ -82,7 +82,7 @@ def _require_hdf5(path: str, source: str) -> None:
     try:
         with open(path, "rb") as file:
             beginning = file.read(16)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{source}: cannot be read: {reason}") from error
     if not beginning:
@@ -92,30 +92,30 @@ def _require_hdf5(path: str, source: str) -> None:
 
 
 def _datasets(file: h5py.File, source: str) -> Iterator[tuple[str, h5py.Dataset]]:
-    """All datasets by name, in the order of their names.
+    """Yields all datasets with their full names, in the order of names.
 
     Raises:
-      InputError: groups contain each other, there are very many names, or a dataset has its values
-        elsewhere.
+      InputError: groups contain each other, there are too many names, or a dataset's values are in
+        another file.
     """
     number = itertools.count(1)
     own_file = h5py.h5o.get_info(file.id).fileno
 
     def walk(group: h5py.Group, prefix: str, depth: int) -> Iterator[tuple[str, h5py.Dataset]]:
-        # Not `visititems`: that passes over the second name of an array stored under two names.
+        # Not `visititems`: it skips the second name of an array that has two.
         for key in _names_in(group, source):
             name = prefix + key
             shown = printable(name)
-            # Groups with several names each make a graph with more paths than can be walked.
+            # Groups with several names each form a graph with exponentially many paths.
             if next(number) > _MOST_NAMES:
                 raise _too_many(source)
-            # What is in other files is not part of the model; following it could read anything.
+            # Following links to other files would let a model read any file of the user's.
             if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
                 raise InputError(
                     f"{source}: {shown} is a link to another file, which is not followed"
                 )
             item = group[key]
-            if h5py.h5o.get_info(item.id).fileno != own_file:  # a path through such a link
+            if h5py.h5o.get_info(item.id).fileno != own_file:  # a soft link through an external one
                 raise InputError(f"{source}: {shown} is in another file, which is not read")
             if isinstance(item, h5py.Dataset):
                 _require_own_values(item, shown, source)
@@ -129,7 +129,7 @@ def _datasets(file: h5py.File, source: str) -> Iterator[tuple[str, h5py.Dataset]
 
 
 def _names_in(group: h5py.Group, source: str) -> h5py.Group:
-    """The group, for iteration, which makes a list of all of its names."""
+    """Returns the group after checking its size, since iteration lists all names at once."""
     if len(group) > _MOST_NAMES:
         raise _too_many(source)
     return group
@@ -142,12 +142,12 @@ def _too_many(source: str) -> InputError:
 
 
 def _require_own_values(item: h5py.Dataset, shown: str, source: str) -> None:
-    """Raises an `InputError` if a dataset's values are elsewhere, or can't be decompressed."""
+    """Raises an `InputError` unless a dataset's values are in the file and can be decompressed."""
     if item.external or item.is_virtual:
-        # The values of a virtual dataset whose file is missing are its fill value.
+        # A virtual dataset whose source file is missing silently reads as its fill value.
         raise InputError(f"{source}: {shown} has its values in another file, which is not read")
     if item.size and not item.id.get_storage_size():
-        # What was made and never written reads as its fill value.
+        # A dataset that was never written silently reads as its fill value.
         raise InputError(f"{source}: {shown} has no values: none were ever written")
     settings = item.id.get_create_plist()
     for index in range(settings.get_nfilters()):
@@ -161,13 +161,12 @@ def _require_own_values(item: h5py.Dataset, shown: str, source: str) -> None:
 
 
 def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes `arrays` by their names, whole or not at all.
+    """Writes `arrays` by their names, atomically.
 
-    Equal arrays give equal files, byte for byte: no time of writing is stored, and names are
-    written in sorted order.
+    Equal arrays give byte-equal files: names are sorted and no times are stored.
 
     Raises:
-      InputError: see `files.check_target`; or the disk is full.
+      InputError: as for `files.check_target`, or the disk is full.
     """
     with files.write_atomically(path) as temporary:
         output = UnfailingFile(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -175,6 +174,6 @@ def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> N
             with h5py.File(output, "w") as file:
                 for name in sorted(arrays):
                     file.create_dataset(name, data=arrays[name], track_times=False)
-                    if output.failure:  # what comes now would only fill the memory
+                    if output.failure:  # all further writes would go to memory
                         break
             output.require_whole()

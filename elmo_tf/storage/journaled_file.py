@@ -1,4 +1,4 @@
-"""A file that can be killed at any moment and continues at its last commit."""
+"""A file whose last commit survives a kill or a power cut at any moment."""
 
 import contextlib
 import json
@@ -13,36 +13,37 @@ from elmo_tf.storage.unfailing_file import PAGE_BYTES, UnfailingFile
 
 
 class JournaledFile(UnfailingFile):
-    """A file object that others write to as they like, and that stands as of its last commit.
+    """A file object with commits: after a kill, the file has the content of its last commit.
 
-    Formats such as HDF5 change their tables in place, so that a process killed at the wrong moment
-    leaves a file that can't be opened. Here, what is written past the end of the last commit goes
-    to the file at once, but pages (`PAGE_BYTES` each) below that end are kept in memory. `commit`
-    writes them to a journal beside the file, moves the journal into place in one step, and only
-    then copies them to the file. Whoever opens the file next copies them once more, which does no
-    harm, and cuts off what is behind the end that the journal names. So a process that was killed
+    Formats such as HDF5 change their tables in place, so a process killed at the wrong moment
+    leaves a file that can't be opened. Here, writes past the end of the last commit go to the file
+    at once, while changed pages (of `PAGE_BYTES` bytes) below that end stay in memory. `commit`
+    writes these pages to a journal beside the file, moves the journal into place atomically, and
+    then copies the pages to the file. Opening the file applies the journal again, which is
+    idempotent, and truncates the file to the length in the journal. So a kill
 
-        before the journal moved    leaves the file as of the commit before,
-        after it moved              leaves the file as of this commit.
+        before the journal moves    leaves the previous commit,
+        after the journal moves     leaves this commit.
 
-    Journal and file are on the disk before they count: a power cut is no worse than a kill.
-    Memory grows with the pages that change between two commits, and with nothing else.
+    Journal and file are flushed to disk in that order, so a power cut has the same effect.
+    Memory grows only with the pages that change between two commits.
 
     Args:
-      path: the file, made if there is none; its journal is `path + ".journal"`. Without a journal
-        nothing was ever committed, and the file starts empty.
+      path: the file, created if missing; its journal is `path + ".journal"`. Without a journal
+        there was no commit, and the file starts empty.
 
     Attributes:
-      record: what the last commit was given, or None before the first one.
+      record: the argument of the last commit, or None before the first one.
 
     Raises:
-      InputError: another process has the file open, or the journal is damaged (no kill does that).
+      InputError: another process has the file open, or the journal is damaged, which a kill can't
+        cause.
     """
 
     def __init__(self, path: str) -> None:
         self.record: Any = None
         self._journal = path + ".journal"
-        if not os.path.exists(path):  # a journal without its file is left over from `move_to`
+        if not os.path.exists(path):  # a kill in `move_to` can leave a journal without its file
             self._forget_journal()
         super().__init__(path, os.O_RDWR | os.O_CREAT)
         try:
@@ -53,7 +54,7 @@ class JournaledFile(UnfailingFile):
             raise
 
     def commit(self, record: Any) -> None:
-        """Makes what was written so far last, together with `record`, any value of JSON.
+        """Commits all writes so far and `record`, any JSON value.
 
         Raises:
           OSError: the disk is full, or was full in an earlier write.
@@ -64,20 +65,20 @@ class JournaledFile(UnfailingFile):
         self.record = record
 
     def reset(self) -> None:
-        """Throws all content and the record away."""
+        """Discards all content and the record."""
         self._forget_journal()
         self.record = None
         self._apply(0, {})
 
     def move_to(self, target: str) -> None:
-        """Moves the file as of the last commit to `target`, in one step, and drops the journal."""
+        """Moves the file atomically to `target`, as of the last commit, and removes the journal."""
         os.fsync(self._descriptor)
         os.replace(self._path, target)
         sync_directory(target)
         self._forget_journal()
 
     def close(self) -> None:
-        """Closes the file; whatever was not committed is gone when it is opened again."""
+        """Closes the file. Uncommitted writes are lost."""
         super().close()
 
     def _lock(self) -> None:
@@ -119,7 +120,7 @@ class JournaledFile(UnfailingFile):
         self._apply(length, pages)
 
     def _apply(self, length: int, pages: Mapping[int, bytearray]) -> None:
-        """Brings the file itself to the state that the journal on the disk describes."""
+        """Writes the journal's pages to the file and sets its length."""
         for number, page in pages.items():
             self._write_all(memoryview(page), number * PAGE_BYTES)
         os.ftruncate(self._descriptor, length)

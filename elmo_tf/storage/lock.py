@@ -1,6 +1,6 @@
-"""The one kind of lock: the operating system's, on an open file or directory.
+"""Locks of the operating system on open files and directories.
 
-A lock ends with the process that holds it, however that ends, so none is ever stale.
+The system releases a lock when its process ends for any reason, so locks are never stale.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from elmo_tf.errors import InputError
 fcntl: ModuleType | None
 try:
     import fcntl
-except ImportError:  # not a POSIX system: nobody is kept out
+except ImportError:  # not a POSIX system: no locking
     fcntl = None
 
 LOCK = "lock"
@@ -25,7 +25,7 @@ def take_lock(descriptor: int) -> bool:
     """Locks an open file or directory for this process, without waiting.
 
     Returns:
-      False if the system, or the file system, has no such locks; then nobody is kept out.
+      Whether it is locked; False if the operating system or the file system has no such locks.
 
     Raises:
       BlockingIOError: another process has the lock.
@@ -43,10 +43,10 @@ def take_lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def run_lock(directory: str) -> Iterator[None]:
-    """Makes the directory of a run if there is none, and keeps other processes out of it.
+    """Creates a run's directory if it is missing, and locks it against other processes.
 
-    The file `lock` stays, and says who had the lock last. If the block fails before it has added
-    anything, the file goes again where there was none before, and so does a new directory.
+    The file `lock` remains and names its last holder. If the block fails and has added nothing,
+    the file is removed if it is new, and so is the directory.
 
     Raises:
       InputError: another process has the lock, or `directory` is not a directory.
@@ -90,7 +90,7 @@ def _open_locked(path: str, directory: str) -> Iterator[TextIO]:
 
 
 def is_still_at(path: str, descriptor: int) -> bool:
-    """Whether `path` names what is open; another process may have removed it before the lock."""
+    """Whether `path` is still the open file; another process may have removed it meanwhile."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Hidden directories in which new files and directories are made before they move into place."""
+"""Hidden directories in which files and directories are written before they move into place."""
 
 import contextlib
 import hashlib
@@ -13,31 +13,31 @@ from elmo_tf.storage.lock import is_still_at, take_lock
 
 _FORMER = "former"
 _NEW = "new"
-# Characters, of up to four bytes each; a name has 255 bytes at most.
+# In characters of up to four bytes; file systems allow names of 255 bytes.
 _LONGEST_NAME = 50
 _HAS_DIRECTORY_LOCKS = hasattr(os, "O_DIRECTORY")  # POSIX; Windows can't open directories
 
 
 @contextlib.contextmanager
 def replacement(target: str, replaces_directory: bool = True) -> Iterator[str]:
-    """Yields a path to make a file or directory at; it moves to `target` when the block ends well.
+    """Yields a path for a new file or directory; it moves to `target` if the block succeeds.
 
-    The path is in a hidden directory beside the target, since a move is only atomic within one
-    file system. That directory is removed in the end, whether the block ends well, fails, or is
-    interrupted by a signal. After SIGKILL or a power cut it stays; the next call with the same
-    target removes it. A lock on it, which ends with its process, tells it from one in use.
+    The path is in a hidden directory beside the target, since a move is atomic only within one
+    file system. That directory is removed at the end, whether the block succeeds, fails or is
+    interrupted by a signal. After SIGKILL or a power cut it remains, and the next call with the
+    same target removes it. A lock, which ends with its process, marks a hidden directory in use.
 
-    A directory can't replace another in one step: the former one moves into the hidden directory
-    first. If the process ends between the two moves, the former one is put back, by this process
-    or by the next call.
+    One directory can't replace another atomically: the old one first moves into the hidden
+    directory. If the process ends between the two moves, it moves back, either in this process or
+    in the next call.
 
     Args:
-      target: an absolute path. Missing parents are made, and removed again if the block fails.
-      replaces_directory: whether a directory replaces one that is there. A file always replaces
+      target: an absolute path. Missing parents are created, and removed again if the block fails.
+      replaces_directory: whether a directory replaces an existing one. A file always replaces
         a file.
 
     Raises:
-      OSError: the block made nothing, or the move failed.
+      OSError: the block created nothing at the path, or the move failed.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_parents(target))
@@ -60,7 +60,7 @@ def replacement(target: str, replaces_directory: bool = True) -> Iterator[str]:
 
 
 def remove_leftovers(target: str) -> None:
-    """Removes hidden directories that killed processes of this machine left beside `target`."""
+    """Removes hidden directories beside `target` that killed processes of this machine left."""
     if not _HAS_DIRECTORY_LOCKS:
         return
     directory, name = os.path.split(target)
@@ -83,7 +83,7 @@ def _remove_if_unused(folder: str, target: str) -> None:
 
 
 def _remove(folder: str, target: str) -> None:
-    """Removes a hidden directory; what it took away without replacing goes back first."""
+    """Removes a hidden directory. If nothing replaced the old directory, moves that back first."""
     former = os.path.join(folder, _FORMER)
     if os.path.lexists(former) and not os.path.lexists(target):
         os.rename(former, target)
@@ -91,7 +91,10 @@ def _remove(folder: str, target: str) -> None:
 
 
 def _hold(folder: str, stack: contextlib.ExitStack) -> bool:
-    """Locks a new hidden directory until `stack` ends; False if it was taken for a leftover."""
+    """Locks a new hidden directory until `stack` exits.
+
+    Returns False if another process took the directory for a leftover and removed it.
+    """
     if not _HAS_DIRECTORY_LOCKS:
         return True
     try:
@@ -109,9 +112,10 @@ def _unused_path(target: str) -> str:
 
 
 def _prefix(name: str) -> str:
-    """How hidden names for one target begin, on this machine.
+    """The prefix of hidden names for one target on this machine.
 
-    Network file systems may keep locks on each machine only, so none touches another's.
+    It includes the host: on a network file system, locks may be invisible to other machines, so a
+    machine removes only its own leftovers.
     """
     owner = f"{socket.gethostname()}/{name}"
     digest = hashlib.blake2b(os.fsencode(owner), digest_size=4).hexdigest()
@@ -120,7 +124,7 @@ def _prefix(name: str) -> str:
 
 @contextlib.contextmanager
 def _parents(target: str) -> Iterator[None]:
-    """Makes the directories above `target`, and removes those again if the block fails."""
+    """Creates missing parents of `target`, and removes them again if the block fails."""
     missing, made = [], []
     parent = os.path.dirname(target)
     while not os.path.isdir(parent):
@@ -128,12 +132,12 @@ def _parents(target: str) -> Iterator[None]:
         parent = os.path.dirname(parent)
     try:
         for path in reversed(missing):
-            with contextlib.suppress(FileExistsError):  # another process was quicker
+            with contextlib.suppress(FileExistsError):  # another process created it
                 os.mkdir(path)
                 made.append(path)
         yield
     except BaseException:
-        with contextlib.suppress(OSError):  # somebody else uses it by now
+        with contextlib.suppress(OSError):  # another process has put something there
             for path in reversed(made):
                 os.rmdir(path)
         raise
@@ -147,7 +151,7 @@ def belongs_to(path: str, target: str) -> bool:
 
 
 def _flush_to_disk(path: str) -> None:
-    """Writes a file, or a directory with all that is in it, out of the system's memory."""
+    """Flushes a file, or a directory and all files in it, to disk."""
     if not os.path.isdir(path):
         with open(path, "rb+") as file:
             os.fsync(file.fileno())
@@ -160,7 +164,7 @@ def _flush_to_disk(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Makes a move to `path` last: a file's name is content of its directory."""
+    """Flushes the directory of `path`, so that a move to `path` survives a power cut."""
     _sync(os.path.dirname(os.path.abspath(path)))
 
 

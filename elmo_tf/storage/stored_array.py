@@ -1,4 +1,4 @@
-"""An array in a file, which is read when it is asked for."""
+"""An array in a file, read on demand."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +9,14 @@ Shape = tuple[int, ...]
 
 
 class StoredArray:
-    """An array in an open file. Each reading is a new array, and nothing is kept in memory.
+    """An array in an open file. Each read returns a new NumPy array; nothing is cached.
 
-    NumPy takes it for an array: `np.asarray(stored)`.
+    NumPy accepts it as an array: `np.asarray(stored)`.
 
     Args:
-      shape: None if it has none, which HDF5 knows too.
-      dtype: NumPy's.
-      read: returns the values, either all (None) or some of the first axis (a slice).
+      shape: None for HDF5's null dataspace, which has no shape.
+      dtype: NumPy dtype.
+      read: returns all values (None) or those of a slice of the first axis.
     """
 
     def __init__(
@@ -28,30 +28,30 @@ class StoredArray:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "StoredArray":
-        """An array that is in memory already."""
+        """Wraps an array in memory."""
         return cls(
             values.shape, values.dtype, lambda rows: values if rows is None else values[rows]
         )
 
     def read(self, rows: slice | None = None) -> np.ndarray:
-        """The values, or those of some rows. Raises an `InputError` if they are damaged."""
+        """Reads all values or some rows. Raises an `InputError` if they are damaged."""
         return self._read(rows)
 
     def view(
         self, of: Callable[[np.ndarray], np.ndarray], rows: slice | None = None
     ) -> "StoredArray":
-        """The array that `of` makes of this one, or of some of its rows, when it is read.
+        """A stored array that applies `of` to this one, or to some of its rows, when it is read.
 
         Args:
-          of: returns a view of its argument, such as the transpose. It is called once here, with
-            zeros that take no memory, to learn the shape.
-          rows: of the first axis; no others are read.
+          of: returns a view of its argument, such as the transpose. It is called once here to
+            determine the shape, with broadcast zeros, which need no memory.
+          rows: rows to read; None for all.
         """
         zeros = np.broadcast_to(np.zeros([], self.dtype), self.shape or ())
 
         def read(rows_of_view: slice | None) -> np.ndarray:
             values = of(self._read(rows))
-            # Not `ascontiguousarray`, which gives an array without dimensions one.
+            # Not `ascontiguousarray`, which adds a dimension to a scalar.
             return np.asarray(values if rows_of_view is None else values[rows_of_view], order="C")
 
         return StoredArray(of(zeros if rows is None else zeros[rows]).shape, self.dtype, read)

@@ -1,4 +1,4 @@
-"""A file object whose writes never fail, for libraries that don't survive a failed write."""
+"""A file object whose writes never raise, for libraries that don't survive a failed write."""
 
 import os
 import sys
@@ -9,26 +9,26 @@ Buffer = bytes | bytearray | memoryview
 
 
 class UnfailingFile:
-    """A binary file object that notes a failed write and reports it when asked.
+    """A binary file object that records a failed write and reports it on request.
 
-    HDF5 can't even close its file after a failed write: h5py turns the error into a SystemError,
-    or ends the process with a segmentation fault. Here a write that fails, as on a full disk,
-    goes to memory, and so do all writes after it; reading finds them there. The writer looks at
-    `failure` from time to time, so that little is kept, and has to call `require_whole` at the end.
+    After a failed write HDF5 can't even close its file: h5py raises a SystemError, or the process
+    ends with a segmentation fault. Here, a write that fails, for instance on a full disk, goes to
+    memory, and so do all later writes; reads find them there. The caller checks `failure` now and
+    then, to keep the memory small, and must call `require_whole` at the end.
 
     Args:
       path: the file.
       flags: of `os.open`.
 
     Attributes:
-      failure: the first error of writing, or None. It has the path as its `filename`.
+      failure: the first error of a write, with the path as its `filename`, or None.
     """
 
     def __init__(self, path: str, flags: int) -> None:
         self.failure: OSError | None = None
         self._path = path
         self._pages: dict[int, bytearray] = {}
-        # Pages below this offset are changed in memory only; see `JournaledFile`.
+        # Below this offset, changed pages stay in memory; see `JournaledFile`.
         self._committed = 0
         self._position = self._length = 0
         self._descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o666)
@@ -42,7 +42,7 @@ class UnfailingFile:
         return self._position
 
     def read(self, size: int) -> bytes:
-        """Reads `size` bytes; what was never written is zeros, past the end too."""
+        """Reads `size` bytes. Bytes that were never written are zeros, even past the end."""
         start = self._position
         self._position += size
         content = self._read_stored(start, size)
@@ -53,7 +53,7 @@ class UnfailingFile:
         return bytes(content)
 
     def write(self, content: Buffer) -> int:
-        """Writes at the current offset; never fails."""
+        """Writes at the current offset; never raises."""
         try:
             self.write_at(self._position, content)
         except OSError as error:
@@ -63,7 +63,7 @@ class UnfailingFile:
         return len(content)
 
     def write_at(self, offset: int, content: Buffer) -> None:
-        """Writes bytes, or a memoryview of bytes, at an offset; may fail."""
+        """Writes bytes, or a memoryview of bytes, at an offset; may raise an `OSError`."""
         size = len(content)
         for number in _pages_of(offset, min(offset + size, self._boundary)):
             if number not in self._pages:
@@ -76,14 +76,14 @@ class UnfailingFile:
         self._length = max(self._length, offset + size)
 
     def truncate(self, size: int) -> int:
-        self._length = size  # the file itself follows in `require_whole`
+        self._length = size  # `require_whole` truncates the file
         return size
 
     def flush(self) -> None:
         """Does nothing; see `require_whole`."""
 
     def require_whole(self) -> None:
-        """Gives the file the length that was written, on the disk.
+        """Sets the file's length and flushes it to disk.
 
         Raises:
           OSError: this failed, or an earlier write did.
@@ -111,13 +111,13 @@ class UnfailingFile:
 
     @property
     def _boundary(self) -> int:
-        """Where the pages end that hold a committed byte; after a failure all stay in memory."""
+        """End of the pages with committed bytes, in bytes; after a failure, every page is below."""
         if self.failure:
             return sys.maxsize
         return -(-self._committed // PAGE_BYTES) * PAGE_BYTES
 
     def _read_stored(self, offset: int, size: int) -> bytearray:
-        """What the file holds, filled up with zeros."""
+        """The file's content, padded with zeros to `size`."""
         content = bytearray(size)
         view, done = memoryview(content), 0
         while count := os.preadv(self._descriptor, [view[done:]], offset + done):
@@ -126,17 +126,17 @@ class UnfailingFile:
 
 
 def _pages_of(start: int, end: int) -> range:
-    """The pages that hold any of the bytes from `start` up to `end`."""
+    """Numbers of the pages that overlap the bytes [start, end)."""
     return range(start // PAGE_BYTES, -(-end // PAGE_BYTES))
 
 
 def _overlap(number: int, offset: int, size: int) -> tuple[slice, slice]:
-    """Where page `number` and `size` bytes at `offset` meet: within the bytes, within the page."""
+    """The overlap of page `number` and `size` bytes at `offset`: within the bytes, in the page."""
     begin = number * PAGE_BYTES
     start, end = max(offset, begin), min(offset + size, begin + PAGE_BYTES)
     return slice(start - offset, end - offset), slice(start - begin, end - begin)
 
 
 def _with_path(error: OSError, path: str) -> OSError:
-    """The same error with the file that it is about, which calls by descriptor leave out."""
+    """The same error with the path, which is missing from errors of calls by descriptor."""
     return OSError(error.errno, error.strerror, path)
