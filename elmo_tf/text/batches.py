@@ -1,4 +1,4 @@
-"""Sentences cut into batches by what a batch costs: its tokens, padding and boundaries included."""
+"""Batches of sentences, limited by their number of tokens including padding and boundaries."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -18,20 +18,20 @@ def batches_by_tokens(
     *,
     length: Callable[[Any], int] = len,
 ) -> Iterator[list[Sentence]]:
-    """Splits sentences into batches of a bounded size, keeping their order.
+    """Splits sentences into batches of bounded size, in their order.
 
-    A batch is padded to its longest sentence, so it costs
+    A batch is padded to its longest sentence, so it has
 
         number of sentences * (tokens of the longest + 2)        2 for the boundaries
 
-    tokens. Each batch takes as many sentences as the budget allows. A sentence that exceeds the
-    budget by itself is a separate batch: nothing is cut or skipped. Sorted sentences, or others of
-    similar length in a row, need little padding.
+    tokens. Each batch has as many sentences as fit into `batch_tokens`. A longer sentence becomes
+    a batch of its own: nothing is truncated or skipped. Sorting the sentences by length reduces
+    padding.
 
     Args:
-      sentences: lists of tokens, taken one by one: the input may be an infinite generator.
-      batch_tokens: maximal number of tokens of a batch, at least 1.
-      length: gives the number of tokens of a sentence; for sentences that are not plain lists.
+      sentences: lists of tokens, read lazily; an infinite generator is allowed.
+      batch_tokens: maximum number of tokens in a batch, at least 1.
+      length: returns the number of tokens of a sentence, for sentences that are not lists.
 
     Yields:
       Lists of one or more sentences.

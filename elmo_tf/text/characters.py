@@ -1,18 +1,18 @@
-"""Tokens to character ids: the one place that knows the special codes and the shift by one.
+"""Converts tokens to character ids. No other module knows the special codes and the shift by one.
 
-A token is its UTF-8 bytes. A row of `max_characters` ids stands for it:
+A token is encoded as its UTF-8 bytes, in a row of `max_characters` ids:
 
     BEGIN_WORD, byte + 1, byte + 1, ..., END_WORD, FILLER, FILLER, ...
 
-Only the first `max_characters - 2` bytes are kept, even where that cuts a character. Ids are
-already shifted: 0 is padding and means "no token here"; bytes are 1..256. The tokens `<S>` and
-`</S>` are not spelled out but stand for the sentence's boundaries, by one code in place of the
-bytes. This is the encoding of the published models (Peters et al., 2018, "Deep contextualized
-word representations", and Jozefowicz et al., 2016, for the character input).
+Only the first `max_characters - 2` bytes are encoded, even if that splits a character. Id 0 is
+padding and means "no token", so bytes are shifted to 1..256. The tokens `<S>` and `</S>` are the
+sentence boundaries; each is a single code instead of its bytes. This is the encoding of bilm-tf
+(Peters et al. 2018, "Deep contextualized word representations"; Jozefowicz et al. 2016 for the
+character input).
 
-The encoding is written twice, in NumPy for Python lists and in TensorFlow for the graph, with the
-same steps in the same order. `tensorflow` is imported only by the graph's half, so that data
-preparation does not wait for it.
+There are two implementations with the same steps in the same order: NumPy for Python lists and
+TensorFlow for the graph. Only the graph's functions import `tensorflow`, so that data preparation
+does not wait for it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ END_SENTENCE = 258
 BEGIN_WORD = 259
 END_WORD = 260
 FILLER = 261
-NUM_CHARACTERS = 261  # ids that have an embedding: 1..261, all but padding
+NUM_CHARACTERS = 261  # ids with an embedding: 1..261, all but padding
 
 BEGIN_TOKEN = b"<S>"
 END_TOKEN = b"</S>"
 
-DEFAULT_MAX_CHARACTERS = 50  # of every published model
-_MIN_MAX_CHARACTERS = 3  # the two marks and one byte
+DEFAULT_MAX_CHARACTERS = 50  # in all of bilm-tf's models
+_MIN_MAX_CHARACTERS = 3  # BEGIN_WORD, one byte and END_WORD
 
 _BYTE_SHIFT = 1
 
@@ -56,19 +56,19 @@ def batch_to_ids(
 ) -> np.ndarray:
     """Encodes tokenized sentences as one array, padded at the end with zeros.
 
-    Sentence boundaries are not added: the encoder adds its own.
+    Sentence boundaries are not included, since the encoder adds them.
 
     Args:
       sentences: a list of lists of tokens, `str` or `bytes`. Lengths may differ and may be 0.
-        Arrays, columns of pandas and ragged tensors serve too; see `elmo_tf.text.forms`.
+        Arrays, pandas columns and ragged tensors are accepted too; see `elmo_tf.text.forms`.
       max_characters: ids per token, `max_characters_per_token` of the model; at least 3.
 
     Returns:
       `int32 [batch, max_tokens, max_characters]`; `[0, 0, max_characters]` for no sentences.
 
     Raises:
-      InputError: a sentence is a string and not a list of tokens, a token is not a string, or the
-        only token of a sentence holds white space, as a text that was not split does.
+      InputError: a sentence is a string instead of a list of tokens, a token is not a string, or
+        the only token of a sentence contains white space, which means that the text was not split.
 
     Example:
       >>> batch_to_ids([["First", "sentence", "."], ["Another", "."]]).shape
@@ -92,7 +92,7 @@ def batch_to_ids(
 
 
 def boundary_characters(max_characters: int = DEFAULT_MAX_CHARACTERS) -> np.ndarray:
-    """The rows of `<S>` and `</S>`, `int32 [2, max_characters]`, to put around a sentence."""
+    """The character ids of `<S>` and `</S>`, `int32 [2, max_characters]`."""
     _check_max_characters(max_characters)
     return _encode_rows([BEGIN_TOKEN, END_TOKEN], max_characters)
 
@@ -100,10 +100,10 @@ def boundary_characters(max_characters: int = DEFAULT_MAX_CHARACTERS) -> np.ndar
 def characters_of_tokens(
     tokens: tf.Tensor, max_characters: int = DEFAULT_MAX_CHARACTERS
 ) -> tf.Tensor:
-    """Encodes tokens in the graph, equal to `encode_token` on any bytes.
+    """Encodes tokens in the graph, with the same results as `encode_token` for any bytes.
 
-    Every element is taken for a real token, `""` too: masking padding is the caller's business.
-    Only core TensorFlow ops are used, so a SavedModel holding them loads anywhere.
+    Every element counts as a real token, even `""`: the caller masks padding.
+    Only core TensorFlow ops are used, so that a SavedModel needs no other library.
 
     Args:
       tokens: string tensor of any shape.
@@ -116,8 +116,8 @@ def characters_of_tokens(
 
     _check_max_characters(max_characters)
     tokens = tf.convert_to_tensor(tokens, dtype=tf.string)
-    # One position more than bytes are kept, for the end mark. NUL bytes are ordinary characters, so
-    # the fill of `decode_raw` can't tell where a token ends; its length does.
+    # One position more than the encoded bytes, for END_WORD. `decode_raw` pads with NUL, which is
+    # also a valid byte of a token, so the token's end is derived from its length.
     width = max_characters - 1
     raw = tf.io.decode_raw(tokens, tf.uint8, fixed_length=width)  # tokens.shape + [width]
     codes = tf.cast(raw, tf.int32) + _BYTE_SHIFT
@@ -138,7 +138,7 @@ def characters_of_tokens(
 
 
 def _encode_rows(tokens: Sequence[bytes], max_characters: int) -> np.ndarray:
-    """`[len(tokens), max_characters]`, step by step as `characters_of_tokens` does it."""
+    """`int32 [len(tokens), max_characters]`, by the same steps as `characters_of_tokens`."""
     width = max_characters - 1
     raw = b"".join(token[:width].ljust(width, b"\0") for token in tokens)
     codes = np.frombuffer(raw, np.uint8).reshape(-1, width).astype(np.int32) + _BYTE_SHIFT

@@ -1,4 +1,4 @@
-"""A text file in chunks of a bounded size, each line with its number."""
+"""Reads a text file in chunks of bounded size, with line numbers."""
 
 import collections
 import hashlib
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from elmo_tf.text import lines
 from elmo_tf.text.tokens import Tokenizer
 
-_BYTES_PER_LINE = 16  # added to a line's text, so that blank lines fill a chunk too
+_BYTES_PER_LINE = 16  # added to the size of each line, so that blank lines count too
 
 
 class Line(NamedTuple):
-    """A line's number, from 0 on, its bytes and its tokens."""
+    """A line: its 0-based number, its bytes and its tokens."""
 
     number: int
     text: bytes
@@ -22,18 +22,18 @@ class Line(NamedTuple):
 
 
 class ChunkedText:
-    """The lines of a file, in chunks of consecutive ones.
+    """The lines of a file, in chunks of consecutive lines.
 
     Args:
       path: the file, or a pipe.
-      tokenizer: from lines to tokens.
+      tokenizer: maps lines to lists of tokens.
 
     Attributes:
       num_lines: lines read so far.
-      offset: number of bytes of the file that hold them.
+      offset: bytes read so far.
 
     Raises:
-      InputError: while reading, see `lines.read_lines`.
+      InputError: while reading, as for `lines.read_lines`.
     """
 
     def __init__(self, path: str, tokenizer: Tokenizer) -> None:
@@ -42,24 +42,24 @@ class ChunkedText:
         self.rewind()
 
     def rewind(self) -> None:
-        """Returns to the first line; a pipe can't."""
+        """Returns to the first line. Not possible for a pipe."""
         self.num_lines = self.offset = 0
         self._digest = hashlib.blake2b(digest_size=16)
         self._lines = self._read()
 
     @property
     def digest(self) -> str:
-        """Digest of the lines read so far, without their line ends."""
+        """Digest of the lines read so far, independent of the kind of line ends."""
         return self._digest.hexdigest()
 
     def skip(self, num_lines: int) -> None:
-        """Reads `num_lines` lines, or all that are left, for their digest alone."""
+        """Skips `num_lines` lines, or the rest; they count in the digest."""
         collections.deque(itertools.islice(self._lines, num_lines), maxlen=0)
 
     def chunks(self, max_bytes: int) -> Iterator[list[Line]]:
-        """Yields the lines left, tokenized; a chunk is full when it has `max_bytes` of text.
+        """Yields the remaining lines, tokenized, in chunks of at least `max_bytes` but the last.
 
-        No chunk is empty, and each is read only when it is asked for.
+        No chunk is empty, and each is read on demand.
         """
         chunk, size = [], 0
         for line in self._lines:

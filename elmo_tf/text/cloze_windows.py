@@ -1,9 +1,9 @@
-"""Windows over the same tokens in both directions, to predict each from all the others (cloze).
+"""Windows in which both directions predict the same tokens, as a cloze task needs.
 
-The windows of `corpus` follow the steps of a direction: while the forward one is at the beginning
-of a sentence, the backward one is at its end. Here a window is a span of the text: the forward
-direction predicts its tokens from the first to the last, the backward one from the last to the
-first. The forward direction reads a sentence's windows in order, the backward one in reverse.
+In a window of `corpus`, both directions have made the same number of steps: when the forward
+direction is at the beginning of a sentence, the backward one is at its end. Here, a window is a
+span of text. The forward direction predicts its tokens from first to last, the backward one from
+last to first; so the forward direction reads the windows in order, the backward one in reverse.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 class ClozeWindows:
-    """The windows of a batch of sentences, each sentence in a row of its own.
+    """The windows of a batch of sentences, one sentence per row.
 
-    In window `k` tokens `k * num_steps` to `(k + 1) * num_steps` of each sentence are predicted, so
-    `lengths` of a row is 0 after its end. No window holds the boundaries.
+    Window `k` predicts the tokens from `k * num_steps` to `(k + 1) * num_steps` of each sentence;
+    the row's length is 0 after the sentence's end. Windows do not predict the boundaries.
 
     Args:
-      sentences: of at least one token, one a row.
-      vocabulary: gives the ids of the targets.
-      num_steps: maximal number of steps of a window.
+      sentences: one per row, each with at least one token.
+      vocabulary: maps targets to ids.
+      num_steps: maximum number of steps in a window.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ClozeWindows:
         return -(-self._lengths.max() // self._num_steps)
 
     def window(self, index: int) -> Window:
-        """One window, computed on each call, so that not all are in memory."""
+        """Computes a window. Windows are not cached, to save memory."""
         begin = index * self._num_steps
         lengths = np.clip(self._lengths - begin, 0, self._num_steps)
         inputs, targets = [], []
@@ -52,7 +52,7 @@ class ClozeWindows:
         return self._pack(inputs, targets, lengths)
 
     def boundaries(self) -> Window:
-        """The step after all windows: each direction predicts the boundary at its end."""
+        """The step after all windows, in which each direction predicts its last boundary."""
         inputs = [([row[-2]], [row[1]]) for row in self._rows]
         targets = [([characters.END_TOKEN], [characters.BEGIN_TOKEN])] * len(self._rows)
         return self._pack(inputs, targets, np.ones_like(self._lengths))

@@ -1,15 +1,14 @@
-"""Sentences to windows: what a language model with carried state is trained on, in both directions.
+"""Splits sentences into windows for truncated backpropagation through time, in both directions.
 
-Each row of a batch is an endless stream. Forward it reads sentences `<S> w1 .. wn </S>`: inputs
-are all but the last token, targets all but the first, so that `</S>` is only ever a target. The
-backward stream does the same with each sentence reversed: it starts with `</S>` and ends with the
-target `<S>`. A window holds the next `unroll_steps` tokens of every row. Within a window rows are
-filled one after the other; a row whose sentence is used up takes the next sentence that nobody
-has read. This is how bilm-tf cuts its windows (Peters et al., 2018).
+Each row of a batch is a stream of sentences. The forward direction reads `<S> w1 .. wn </S>`: its
+inputs are all tokens but the last, its targets all but the first, so `</S>` is never an input. The
+backward direction reads the reversed sentence: it starts with the input `</S>` and ends with the
+target `<S>`. A window has the next `unroll_steps` tokens of every row. Rows are filled in order; a
+row at the end of its sentence takes the next sentence of the corpus. bilm-tf forms its windows in
+the same way (Peters et al. 2018).
 
-bilm-tf passes over the files once per direction. Both passes meet the same sentences, a sentence
-has as many tokens backward as forward, so both directions have the same sentence at the same
-place, and one pass is enough.
+bilm-tf reads the files once per direction. A sentence has the same number of tokens in both, so
+both directions have the same sentences at the same positions, and reading once is enough.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,12 +27,13 @@ class Window(NamedTuple):
     """The next steps of every row, in both directions.
 
     Attributes:
-      tokens: the distinct tokens of the window in the order of their first use, boundaries
-        among them; what the character CNN has to be run on.
-      token_index: int32 `[2, batch, steps]`, inputs as places in `tokens`; forward, then backward.
+      tokens: the distinct input tokens of the window, boundaries included, in the order of their
+        first use. The input layer computes each only once.
+      token_index: int32 `[2, batch, steps]`, the inputs as indices into `tokens`; forward, then
+        backward.
       targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
-      lengths: int32 `[batch]`, real steps of each row, the same in both directions. Behind
-        them `token_index` and `targets` are 0 and mean nothing.
+      lengths: int32 `[batch]`, number of real steps of each row, the same in both directions.
+        After them, `token_index` and `targets` are 0 and have no meaning.
     """
 
     tokens: list[bytes]
@@ -43,18 +43,19 @@ class Window(NamedTuple):
 
 
 class StreamState(NamedTuple):
-    """Position of a `WindowStream`: everything that the windows to come depend on.
+    """Position of a `WindowStream`, which determines all later windows.
 
     Attributes:
       reader: state of the `SentenceReader`.
-      rows: for each row the sentence it is in and the steps taken of it, or None between two.
+      rows: for each row, its current sentence and the number of steps read, or None between two
+        sentences.
     """
 
     reader: dict
     rows: tuple[tuple[list[bytes], int] | None, ...]
 
     def to_json(self) -> dict:
-        """The state as JSON values, small: a sentence for each row."""
+        """The state as JSON values: one sentence per row."""
         rows = [
             row and {"tokens": [_to_text(token) for token in row[0]], "step": row[1]}
             for row in self.rows
@@ -63,7 +64,7 @@ class StreamState(NamedTuple):
 
     @classmethod
     def from_json(cls, values: dict) -> "StreamState":
-        """The state that `to_json` gave `values` for."""
+        """The inverse of `to_json`."""
         rows = [
             row and ([_to_bytes(text) for text in row["tokens"]], row["step"])
             for row in values["rows"]
@@ -72,18 +73,18 @@ class StreamState(NamedTuple):
 
 
 class WindowStream:
-    """Cuts the sentences of a reader into windows; see the module.
+    """Splits a reader's sentences into windows; see the module.
 
-    The stream ends when the reader does. What is then left of the rows fills no window of
-    `unroll_steps` for every row; training leaves it out, as bilm-tf does, and evaluation gets it
-    as windows whose rows are padded (`keep_incomplete`), so that each token is in exactly one.
+    The stream ends with its reader. The rest of the rows is then too short for a full window.
+    Training drops it, as bilm-tf does; evaluation reads it in padded windows (`keep_incomplete`),
+    so that each token is in exactly one window.
 
     Args:
-      reader: gives the sentences; belongs to this stream from now on.
-      vocabulary: gives the ids of the targets.
-      batch_size: rows.
+      reader: yields the sentences. Nothing else may read from it.
+      vocabulary: maps targets to ids.
+      batch_size: number of rows.
       unroll_steps: tokens per row and window.
-      keep_incomplete: whether the last windows may have rows that are not full.
+      keep_incomplete: whether to return the last windows with padded rows.
     """
 
     def __init__(
@@ -102,29 +103,29 @@ class WindowStream:
         self._rows: list[_Row | None] = [None] * self._batch_size
 
     def next_window(self) -> Window | None:
-        """The next window, or None when there is none, now and from then on."""
+        """The next window; None after the last one."""
         shape = (2, self._batch_size, self._unroll_steps)
-        places = _Places()
+        indices = _TokenIndices()
         token_index, targets = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         lengths = np.zeros(self._batch_size, np.int32)
         for i in range(self._batch_size):
-            lengths[i] = self._fill_row(i, places, token_index[:, i], targets[:, i])
+            lengths[i] = self._fill_row(i, indices, token_index[:, i], targets[:, i])
             if lengths[i] < self._unroll_steps and not self._keep_incomplete:
                 return None
         if not lengths.any():
             return None
-        return Window(list(places), token_index, targets, lengths)
+        return Window(list(indices), token_index, targets, lengths)
 
     def state(self) -> StreamState:
-        """The position, a few pointers for each row; later windows do not change it."""
+        """The current position, a snapshot that later windows do not change."""
         rows = tuple(None if row is None else (row.sentence, row.step) for row in self._rows)
         return StreamState(self._reader.state(), rows)
 
     def restore(self, state: StreamState) -> None:
-        """Goes to a position: the windows that followed it then follow again, bit for bit.
+        """Returns to a position. The following windows are bit-identical to those after `state`.
 
         Raises:
-          InputError: the files, the reader's settings or the batch size are not the same.
+          InputError: the files, the reader's settings or the batch size have changed.
         """
         if len(state.rows) != self._batch_size:
             raise InputError(
@@ -135,9 +136,9 @@ class WindowStream:
         self._rows = [row and _Row(row[0], self._vocabulary, row[1]) for row in state.rows]
 
     def _fill_row(
-        self, i: int, places: "_Places", token_index: np.ndarray, targets: np.ndarray
+        self, i: int, indices: "_TokenIndices", token_index: np.ndarray, targets: np.ndarray
     ) -> int:
-        """Fills row `i`, of which it is given `[2, steps]`; returns how many steps are real."""
+        """Fills row `i` of the arrays, `[2, steps]` each; returns its number of real steps."""
         filled = 0
         while filled < self._unroll_steps:
             row = self._rows[i]
@@ -146,7 +147,7 @@ class WindowStream:
                 if sentence is None:
                     break
                 row = self._rows[i] = _Row(sentence, self._vocabulary)
-            filled += row.take(places, token_index[:, filled:], targets[:, filled:])
+            filled += row.take(indices, token_index[:, filled:], targets[:, filled:])
             if row.step == row.num_steps:
                 self._rows[i] = None
         return filled
@@ -155,31 +156,34 @@ class WindowStream:
 def sentence_windows(
     sentences: Sequence[list[bytes]], vocabulary: Vocabulary, unroll_steps: int
 ) -> Iterator[Window]:
-    """Windows that read each sentence in a row of its own, from its beginning to its end.
+    """Yields windows with one sentence per row, from its beginning to its end.
 
-    For models that read every sentence by itself. Rows whose sentence has ended are padding.
+    For evaluation from zero state. A row is padding after its sentence has ended.
 
     Args:
-      sentences: one a row.
-      vocabulary: gives the ids of the targets.
-      unroll_steps: most steps of a window; the last one is as long as it has to be.
+      sentences: one per row.
+      vocabulary: maps targets to ids.
+      unroll_steps: maximum number of steps in a window; the last window has only as many steps as
+        it needs.
     """
     rows = [_Row(sentence, vocabulary) for sentence in sentences]
     while num_left := max((row.num_steps - row.step for row in rows), default=0):
         shape = (2, len(rows), min(num_left, unroll_steps))
-        places = _Places()
+        indices = _TokenIndices()
         token_index, targets = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-        lengths = [row.take(places, token_index[:, i], targets[:, i]) for i, row in enumerate(rows)]
-        yield Window(list(places), token_index, targets, np.array(lengths, np.int32))
+        lengths = [
+            row.take(indices, token_index[:, i], targets[:, i]) for i, row in enumerate(rows)
+        ]
+        yield Window(list(indices), token_index, targets, np.array(lengths, np.int32))
 
 
 class CorpusCounts(NamedTuple):
-    """What a corpus holds.
+    """Counts of a corpus.
 
     Attributes:
       num_sentences: lines with at least one token.
-      num_tokens: the targets of one direction: the words, and one boundary for each sentence.
-      num_known: of the words, those that the vocabulary has, and not as `<UNK>`.
+      num_tokens: targets of one direction: the words, and one boundary per sentence.
+      num_known: words in the vocabulary, without `<UNK>`.
     """
 
     num_sentences: int
@@ -190,7 +194,7 @@ class CorpusCounts(NamedTuple):
 def count_corpus(
     files: Sequence[str], tokenizer: Tokenizer, vocabulary: Vocabulary | None = None
 ) -> CorpusCounts:
-    """Counts in one pass over the files; without a vocabulary no word is known."""
+    """Counts in one pass over the files; `num_known` is 0 without a vocabulary."""
     num_sentences = num_tokens = num_known = 0
     for sentence in SentenceReader(files, tokenizer, passes=1):
         num_sentences += 1
@@ -201,7 +205,7 @@ def count_corpus(
 
 
 class _Row:
-    """The sentence a row is in, as both directions read it, and the steps taken of it."""
+    """The current sentence of a row, for both directions, and the number of steps read."""
 
     __slots__ = ("inputs", "num_steps", "sentence", "step", "targets")
 
@@ -214,27 +218,27 @@ class _Row:
         self.inputs = (tokens[:-1], tokens[:0:-1])
         self.targets = (ids[1:], ids[-2::-1])
 
-    def take(self, places: "_Places", token_index: np.ndarray, targets: np.ndarray) -> int:
-        """Moves the next steps to the front of `[2, steps]`; returns how many there were."""
+    def take(self, indices: "_TokenIndices", token_index: np.ndarray, targets: np.ndarray) -> int:
+        """Writes the next steps to the start of the arrays, `[2, steps]`; returns their number."""
         begin = self.step
         self.step = end = min(begin + targets.shape[1], self.num_steps)
         for direction in (0, 1):
             inputs = self.inputs[direction][begin:end]
-            token_index[direction, : end - begin] = [places[token] for token in inputs]
+            token_index[direction, : end - begin] = [indices[token] for token in inputs]
             targets[direction, : end - begin] = self.targets[direction][begin:end]
         return end - begin
 
 
-class _Places(dict):
-    """Token -> its place among the distinct ones; a new token gets the next place."""
+class _TokenIndices(dict):
+    """Maps tokens to indices; a new token gets the next index."""
 
     def __missing__(self, token: bytes) -> int:
-        self[token] = place = len(self)
-        return place
+        self[token] = index = len(self)
+        return index
 
 
 def _to_text(token: bytes) -> str:
-    # Files are UTF-8, but a tokenizer may cut anywhere; surrogates survive JSON.
+    # Files are UTF-8, but a tokenizer may split inside a character; surrogates survive JSON.
     return token.decode("utf-8", "surrogateescape")
 
 

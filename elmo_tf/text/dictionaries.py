@@ -1,7 +1,7 @@
-"""Dictionaries of words and of characters, as ELMoForManyLangs writes them.
+"""Dictionaries of words and of characters, in the format of ELMoForManyLangs.
 
-A line is an entry and its id, with a tab between them. White space around the line is dropped. An
-entry that is itself white space leaves its id alone on the line; it is U+3000.
+Each line has an entry, a tab and the entry's id. White space around a line is ignored, so a line
+with only an id has an entry of white space, which is U+3000.
 """
 
 import os
@@ -23,15 +23,15 @@ _OF_CHARACTERS = (UNKNOWN, BEGIN, END, PADDING, WORD_BEGIN, WORD_END)
 
 
 class Dictionary:
-    """Entries and their ids, from 0 on.
+    """Entries and their ids, which start at 0.
 
     Args:
-      entries: each once; an entry's id is its index.
-      source: where they come from, to show in errors.
-      required: entries that must be there.
+      entries: distinct entries; the id of an entry is its index.
+      source: their origin, for errors.
+      required: entries that must exist.
 
     Raises:
-      InputError: an entry occurs twice, or one that is required is missing.
+      InputError: an entry occurs twice, or a required one is missing.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Dictionary:
     def from_file(
         cls, path: str | os.PathLike, source: str | None = None, required: Sequence[str] = ()
     ) -> "Dictionary":
-        """Reads a file; ids may be in any order.
+        """Reads a file, whose ids may be in any order.
 
         Raises:
-          InputError: a line is not as the module says, an id is missing or occurs twice, or as the
+          InputError: a line is malformed, an id is missing or occurs twice, or as for the
             constructor.
         """
         source = os.fspath(path) if source is None else source
@@ -78,13 +78,13 @@ class Dictionary:
         return cls([entries[i] for i in range(len(entries))], source, required)
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes the file that `from_file` reads, whole or not at all."""
+        """Writes a file for `from_file`, atomically."""
         with files.write_atomically(path) as temporary, open(temporary, "xb") as file:
             file.writelines(f"{e}\t{i}\n".encode() for i, e in enumerate(self.entries))
 
 
 class Dictionaries(NamedTuple):
-    """What a model looks tokens up in.
+    """The dictionaries of a model.
 
     Attributes:
       words: the dictionary of words; None for a model without words.
@@ -96,14 +96,14 @@ class Dictionaries(NamedTuple):
 
     @classmethod
     def read(cls, paths: Mapping[str, str], shown: Mapping[str, str]) -> "Dictionaries":
-        """Reads `WORDS_FILE` and `CHARACTERS_FILE`, each if `paths` has it.
+        """Reads `WORDS_FILE` and `CHARACTERS_FILE`, whichever `paths` has.
 
         Args:
-          paths: of the files, by these names.
-          shown: what to call them in errors.
+          paths: the files' paths, by these names.
+          shown: their names in errors.
 
         Raises:
-          InputError: as `Dictionary.from_file`.
+          InputError: as for `Dictionary.from_file`.
         """
 
         def one(name: str, required: Sequence[str]) -> Dictionary | None:
@@ -115,7 +115,7 @@ class Dictionaries(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> "Dictionaries":
-        """From what `to_json` returned."""
+        """The inverse of `to_json`."""
         value = checks.mapping(value, "vocabulary")
         parts = []
         for key, required in (("words", _OF_WORDS), ("characters", _OF_CHARACTERS)):
@@ -126,7 +126,7 @@ class Dictionaries(NamedTuple):
         return cls(*parts)
 
     def to_json(self) -> dict[str, list[str] | None]:
-        """Lists of entries, which JSON can hold."""
+        """The lists of entries, as JSON values."""
         return {
             name: None if part is None else list(part.entries)
             for name, part in self._asdict().items()

@@ -1,19 +1,20 @@
-"""Text and tokens in each form that Python has for them, as lists of `bytes`.
+"""Converts text and tokens from every common Python type to lists of `bytes`.
 
-One rule for every entry point:
+All entry points follow the same rules:
 
-- Text is a batch of strings: a list, a tuple, another iterable, a NumPy array, a column of pandas,
+- Text is a batch of strings: a list, a tuple, another iterable, a NumPy array, a pandas column or
   a string tensor. A single string is a batch of one text.
-- Tokens are a batch of such lists, of any lengths: lists in lists, two-dimensional arrays, a data
-  frame, a ragged tensor. In an array, a data frame or a dense tensor, whose rows have one width, ""
-  after the last token of a row is padding. In a list it is a token, unless an entry point says
-  otherwise.
-- A string is `str` or `bytes`. Anything else (None, NaN, a number, a list where the other elements
-  are strings) is refused, by its position.
-- A token holds no ASCII white space. One that does is nearly always a text given as `[batch, 1]`.
-  Functions that encode tokens only (`batch_to_ids`) take one among other tokens.
+- Tokens are a batch of lists of strings, of any lengths: nested lists, two-dimensional arrays, a
+  data frame or a ragged tensor. The rows of arrays, data frames and dense tensors have equal width,
+  so "" after the last token of a row is padding there. In a list, "" is a token, unless an entry
+  point documents otherwise.
+- A string is `str` or `bytes`. Any other element (None, NaN, a number, a list among strings) is an
+  error that names its position.
+- A token has no ASCII white space, since such a "token" is nearly always a text given as
+  `[batch, 1]`. `batch_to_ids` allows it in a sentence of several tokens.
 
-Arrays, columns and tensors are recognised by their methods, so that no library is imported here.
+Arrays, columns and tensors are recognized by their methods, so this module imports no library for
+them.
 """
 
 import re
@@ -29,25 +30,25 @@ Texts = list[bytes]
 TokenRows = list[list[bytes]]
 Tokenizer = Callable[[Sequence[bytes]], TokenRows]
 
-# Surrogates that stand for no byte: what is left when those of "surrogateescape" are taken away.
+# Surrogates other than those that "surrogateescape" makes from undecodable bytes.
 _SURROGATE_WITHOUT_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-# What text is split at; see `elmo_tf.text.tokens`.
+# The separators of tokens; see `elmo_tf.text.tokens`.
 _WHITE_SPACE = re.compile(rb"[ \t\n\v\f\r]")
 
 _TEXT = "text (str or bytes)"
 _TOKEN = "a token (str or bytes)"
-# Methods that return an array's content as Python objects: NumPy's arrays and columns of pandas
-# have the first, ragged tensors and columns of polars the second, columns of Arrow the third.
+# Methods that return an array's content as Python objects: of NumPy arrays and pandas columns, of
+# ragged tensors and polars columns, and of Arrow columns.
 _TO_LIST = ("tolist", "to_list", "to_pylist")
 
 
 def token_bytes(token: str | bytes) -> bytes:
-    """The bytes that `token` is encoded from, and that a graph must be fed.
+    """The bytes of a token, as the encoders and the graph need them.
 
-    `bytes` pass unchanged. A `str` becomes UTF-8; a surrogate that Python's "surrogateescape" made
-    from an undecodable byte becomes that byte again, so text read that way loses nothing. Any other
-    lone surrogate has no UTF-8 form and is left out, as the published encoders do.
-    TensorFlow refuses both kinds, hence give it these bytes and not the `str`.
+    `bytes` are returned unchanged. A `str` becomes UTF-8; a surrogate that Python's
+    "surrogateescape" made from an undecodable byte becomes that byte again, so text decoded in this
+    way loses nothing. Other lone surrogates have no UTF-8 form and are dropped, as in bilm-tf.
+    TensorFlow accepts no lone surrogate in a `str`, so pass it these bytes.
     """
     if isinstance(token, bytes):
         return token
@@ -60,16 +61,17 @@ def token_bytes(token: str | bytes) -> bytes:
 
 
 def strings(value: Any, name: str) -> Texts | TokenRows:
-    """Text or tokens, whichever `value` holds; see the module.
+    """Converts text or tokens; see the module.
 
-    The first element that is a string or a list decides. A batch without elements is text.
+    The first element that is a string or a list decides which of the two `value` is. A batch
+    without elements is text.
 
     Args:
-      value: text or tokens in any form.
-      name: what errors call it, such as "inputs".
+      value: text or tokens of any supported type.
+      name: its name in errors, such as "inputs".
 
     Raises:
-      InputError: an element is wrong; or `value` is neither a string nor a list of anything.
+      InputError: an element is invalid, or `value` is neither a string nor iterable.
     """
     elements = _elements(value, name, f"{_TEXT}, or a list of it or of tokens")
     if not any(map(_is_list, elements)) or _is_string(next(filter(_is_either, elements))):
@@ -78,13 +80,13 @@ def strings(value: Any, name: str) -> Texts | TokenRows:
 
 
 def token_rows(value: Any, name: str) -> TokenRows:
-    """Tokens; text is refused, and text as `[batch, 1]`.
+    """Converts tokens; text is an error, also as `[batch, 1]`.
 
-    A sentence of one token that holds white space is refused: it is a text that was not split.
-    Among other tokens, white space is part of a token like any byte.
+    A single token with white space is an error, since it is text that was not split. In a sentence
+    of several tokens, white space is an ordinary byte.
 
     Raises:
-      InputError: an element is wrong, or a sentence is a string and not a list of tokens.
+      InputError: an element is invalid, or a sentence is a string instead of a list of tokens.
     """
     if _is_string(value):
         raise _not_split(name, "a list of token lists", value)
@@ -94,15 +96,16 @@ def token_rows(value: Any, name: str) -> TokenRows:
 
 
 def sentences(value: Any, name: str, make_tokenizer: Callable[[], Tokenizer]) -> TokenRows:
-    """Tokens, without white space, or text, which a tokenizer splits.
+    """Converts tokens, or text, which is tokenized.
 
     Args:
-      value: text or tokens in any form.
-      name: what errors call it.
-      make_tokenizer: called for text only, since some tokenizers need another library.
+      value: text or tokens of any supported type.
+      name: its name in errors.
+      make_tokenizer: returns the tokenizer. It is called only for text, since some tokenizers need
+        another library.
 
     Raises:
-      InputError: an element is wrong, or a token holds white space.
+      InputError: an element is invalid, or a token has white space.
     """
     found = strings(value, name)
     if found and isinstance(found[0], list):
@@ -113,10 +116,10 @@ def sentences(value: Any, name: str, make_tokenizer: Callable[[], Tokenizer]) ->
 
 
 def words(value: Any, name: str) -> Texts:
-    """A list of words, as of a vocabulary; a single string would be a list of letters.
+    """Converts a list of words, such as a vocabulary.
 
     Raises:
-      InputError: `value` is a string, or an element is not.
+      InputError: `value` is a string, or an element is not a string.
     """
     if _is_string(value):
         raise checks.refusal(name, "a list of words (str or bytes)", value)
@@ -127,23 +130,23 @@ def words(value: Any, name: str) -> Texts:
 
 
 def integers(value: Any, name: str) -> list[int]:
-    """A list of integers of any type, clipped to 64 bits; 1.0 is not an integer.
+    """Converts a list of integers of any type, clipped to 64 bits. 1.0 is not an integer.
 
     Raises:
-      InputError: an element is no integer, or `value` no list.
+      InputError: an element is not an integer, or `value` is not a list.
     """
     elements = _elements(value, name, "a list of integers")
     return [_integer(element, f"{name}[{i}]") for i, element in enumerate(elements)]
 
 
 def check_white_space(rows: Sequence[Sequence[bytes]], name: str) -> None:
-    """Refuses tokens that hold ASCII white space.
+    """Checks that no token has ASCII white space.
 
     Raises:
-      InputError: with the position of the first of them.
+      InputError: a token has some; the message has its position.
     """
     for i, row in enumerate(rows):
-        # One search for each row: a row without white space, the usual one, costs little.
+        # One search per row keeps the usual case, a row without white space, fast.
         if _WHITE_SPACE.search(b"\0".join(row)):
             j, token = next((j, t) for j, t in enumerate(row) if _WHITE_SPACE.search(t))
             shown = token.decode("utf-8", "replace")
@@ -152,7 +155,7 @@ def check_white_space(rows: Sequence[Sequence[bytes]], name: str) -> None:
 
 
 def is_numbers(value: Any) -> bool:
-    """Whether a list or array holds integers, going by the first element of all."""
+    """Whether a list or array holds numbers, judged by its first scalar element."""
     while isinstance(value, (list, tuple)):
         value = next((e for e in value if not isinstance(e, (list, tuple)) or e), None)
     if isinstance(value, np.ndarray):
@@ -173,7 +176,7 @@ def _rows(elements: Sequence[Any], name: str) -> TokenRows:
 
 
 def _without_padding(rows: TokenRows, value: Any) -> TokenRows:
-    """The rows without "" at their end, if `value` has rows of one width and needs it there."""
+    """Removes "" at the end of rows if `value` has rows of equal width, where it is padding."""
     shape: Any = getattr(value, "shape", ())
     if len(shape) != 2 or shape[1] is None:  # a list, or a ragged tensor
         return rows
@@ -202,14 +205,14 @@ def _integer(value: Any, name: str) -> int:
 
 
 def _scalar(value: Any) -> Any:
-    """The Python object in an array or tensor without dimensions; anything else as it is."""
+    """The Python object in a scalar array or tensor; any other value unchanged."""
     if getattr(value, "shape", None) == () and hasattr(value, "__array__"):
         return np.asarray(value).item()
     return value
 
 
 def _elements(value: Any, name: str, allowed: str) -> Sequence[Any]:
-    """What a batch or a row consists of; a single string is one element."""
+    """The elements of a batch or row; a single string is one element."""
     if isinstance(value, (list, tuple)):
         return value
     value = _scalar(value)
@@ -220,7 +223,7 @@ def _elements(value: Any, name: str, allowed: str) -> Sequence[Any]:
     for method in _TO_LIST:
         if hasattr(value, method):
             return getattr(value, method)()
-    if hasattr(value, "__array__"):  # a data frame, whose iterator would give names of columns
+    if hasattr(value, "__array__"):  # a data frame, whose iterator yields column names
         return np.asarray(value, object).tolist()
     return list(value)
 
@@ -230,7 +233,7 @@ def _is_string(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether the value has elements in an order, other than keys or bytes as numbers."""
+    """Whether the value is an ordered collection, but not a string, a mapping or a buffer."""
     if isinstance(value, (list, tuple)):
         return True
     if isinstance(value, (str, bytes, bytearray, memoryview, Mapping, Set)):

@@ -1,4 +1,4 @@
-"""Text files as numbered lines of bytes. Standard library only."""
+"""Reads text files as numbered lines of bytes. Standard library only."""
 
 import glob
 import os
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from elmo_tf.errors import InputError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# First bytes of files that are not text in UTF-8 though somebody may take them for it.
+# First bytes of other formats that a user may give by mistake.
 _NOT_UTF8_TEXT = {
     b"\xff\xfe": "is UTF-16 and not UTF-8; convert it, for instance with iconv",
     b"\xfe\xff": "is UTF-16 and not UTF-8; convert it, for instance with iconv",
@@ -17,14 +17,14 @@ _NOT_UTF8_TEXT = {
 
 
 def expand_globs(patterns: str, flag: str) -> list[str]:
-    """The files that comma separated patterns name, each once, sorted by name.
+    """Expands comma separated patterns to distinct files, sorted by name.
 
-    `~` is the home directory and `**` any depth of directories. Directories that a pattern happens
-    to match are passed over. A name that exists is taken as it is, whatever characters it has.
+    `~` is the home directory and `**` matches any depth of directories. Directories that a pattern
+    matches are skipped. The name of an existing file is never treated as a pattern.
 
     Args:
       patterns: such as `data/*.txt,more.txt`.
-      flag: the flag to name in errors, such as `--input_files`.
+      flag: its name in errors, such as `--input_files`.
 
     Raises:
       InputError: a pattern matches no file.
@@ -43,7 +43,7 @@ def expand_globs(patterns: str, flag: str) -> list[str]:
         files.update(matches)
     if not files:
         raise InputError(f"{flag}: no file given")
-    # A file that is named in two ways, as "a.txt" and "./a.txt" or by a link, counts once.
+    # A file with two names, such as "a.txt" and "./a.txt" or a link, counts once.
     distinct: dict[tuple[int, int], str] = {}
     for path in sorted(files, key=lambda path: (os.path.normpath(path), path)):
         status = os.stat(path)
@@ -52,14 +52,14 @@ def expand_globs(patterns: str, flag: str) -> list[str]:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
-    r"""Yields each line with its number, from 1 on.
+    r"""Yields each line with its 1-based number.
 
-    A line ends at `\n` or `\r\n`; that end is dropped and nothing else. A `\r` elsewhere is white
-    space inside the line. The last line may lack its end. A byte order mark is dropped. Lines may
-    have any length that fits in memory, and hold any bytes.
+    A line ends at `\n` or `\r\n`, which is removed; the last line may lack it. A `\r` elsewhere is
+    white space inside the line. A byte order mark is removed. Lines may have any bytes and any
+    length that fits in memory.
 
     Raises:
-      InputError: the file is missing, a directory, not readable, or plainly no UTF-8 text.
+      InputError: the file is missing, a directory, not readable, or in a format such as gzip.
     """
     for number, line, _ in read_lines_from(path):
         yield number, line
@@ -68,15 +68,15 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, bytes]]:
 def read_lines_from(
     path: str | os.PathLike, offset: int = 0, line_number: int = 0
 ) -> Iterator[tuple[int, bytes, int]]:
-    """As `read_lines`, from a place in the file, and with the place after each line.
+    """Like `read_lines`, but starts at an offset and also yields the offset after each line.
 
     Args:
-      path: the file; one that can't be sought, such as a pipe, can be read from its beginning.
-      offset: bytes to pass over; a value that came out of here before.
-      line_number: lines in those bytes.
+      path: the file. A pipe, which can't be sought, can only be read from its beginning.
+      offset: bytes to skip; a value yielded by an earlier call.
+      line_number: number of lines in those bytes.
 
     Yields:
-      The line's number, its bytes, and the offset of the line after it.
+      The line's number, its bytes, and the offset of the next line.
     """
     path = os.path.expanduser(path)
     try:
@@ -89,7 +89,7 @@ def read_lines_from(
                 if is_first:
                     _refuse_other_formats(line, path)
                     line = line.removeprefix(_BYTE_ORDER_MARK)
-                    if not line:  # the mark was all there is
+                    if not line:  # the file has only a byte order mark
                         return
                 if line.endswith(b"\n"):
                     line = line[:-2] if line.endswith(b"\r\n") else line[:-1]

@@ -1,9 +1,9 @@
-"""Files to sentences, pass after pass, from any position and in memory that no shard decides.
+"""Reads sentences from files in one or more passes, resumable at any sentence.
 
-A sentence is a line. Lines are read in blocks: a block is read, tokenised as a whole (tokenizers
-are slow a line at a time), put into a random order if asked, and handed out sentence by sentence.
-A position is therefore small however large the corpus or the shuffle buffer: where the block
-begins and how many of its sentences were taken. Going back to it reads one block again.
+A sentence is a line. Lines are read in blocks: each block is tokenized as a whole, since tokenizers
+are slow on single lines, and then shuffled if requested. A position consists of the block's start
+and the number of sentences taken from it, so it is small for any corpus and any shuffle buffer.
+Restoring it reads one block again. Memory depends on the size of a block, not on that of a file.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ from elmo_tf.text import lines
 
 Tokenizer = Callable[[Sequence[bytes]], list[list[bytes]]]
 
-# Lines tokenised together. The second bound is for corpora with whole documents on a line.
+# Limits of the lines tokenized together. The second is for corpora with one document per line.
 _CHUNK_LINES = 1024
 _CHUNK_BYTES = 1 << 20
 
 
 class _BlockStart(NamedTuple):
-    """Where a block begins.
+    """The start of a block.
 
     Attributes:
-      pass_number: passes over the corpus completed before.
-      shard: place in this pass's order of the files.
-      offset: bytes of that file before the block.
-      line_number: lines of that file before the block.
-      num_sentences: sentences of this pass before the block.
+      pass_number: completed passes over the corpus.
+      shard: index in this pass's order of the files.
+      offset: bytes before the block in that file.
+      line_number: lines before the block in that file.
+      num_sentences: sentences before the block in this pass.
     """
 
     pass_number: int = 0
@@ -47,20 +47,20 @@ class _BlockStart(NamedTuple):
 class SentenceReader(Iterator[list[bytes]]):
     """Iterates over the sentences of some files, each a list of tokens; see the module.
 
-    Blank lines and empty files are passed over. The tokens `<S>` and `</S>` are not special here:
-    where a text holds them they are tokens like others, and mean a boundary, as everywhere.
+    Blank lines and empty files are skipped. The reader does not treat the tokens `<S>` and `</S>`
+    in a text specially; the model reads them as boundaries.
 
     Args:
-      files: the shards of the corpus, each UTF-8 text with a sentence on a line.
-      tokenizer: takes a batch of lines, gives the tokens of each; see `tokens.make_tokenizer`.
-      shuffle_buffer: sentences. Above 0 each pass takes the files in another random order and
-        shuffles every run of this many sentences; they are held in memory. 0 keeps the order.
-      seed: decides these orders, together with the number of the pass and nothing else.
-      passes: how often to go over the corpus; None never ends.
+      files: the shards of the corpus, UTF-8 text with one sentence per line.
+      tokenizer: maps a batch of lines to lists of tokens; see `tokens.make_tokenizer`.
+      shuffle_buffer: number of sentences to shuffle together, which are in memory. Above 0, each
+        pass also reads the files in a new random order. 0 does not shuffle.
+      seed: together with the number of the pass, determines these orders.
+      passes: number of passes over the corpus; None for no end.
 
     Raises:
-      InputError: there are no files, one is no regular file, changed since, or is not UTF-8; or
-        an endless reader finds no sentence in a whole pass.
+      InputError: there are no files, a file is not regular, has changed, or is not UTF-8; or an
+        endless reader finds no sentence in a whole pass.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SentenceReader(Iterator[list[bytes]]):
         self._seed = seed
         self._num_passes = None if passes is None else checks.integer(1)(passes, "passes")
         self._identity = self._describe_run()
-        self._begin = self._end = _BlockStart()  # of the block in hand
+        self._begin = self._end = _BlockStart()  # of the current block
         self._block: list[list[bytes]] = []
         self._num_taken = 0
 
@@ -96,14 +96,14 @@ class SentenceReader(Iterator[list[bytes]]):
         return self._block[self._num_taken - 1]
 
     def state(self) -> dict:
-        """The position as a small dictionary of JSON values, to `restore` from."""
+        """The position as JSON values, for `restore`."""
         return {**self._begin._asdict(), "num_taken": self._num_taken, "run": self._identity}
 
     def restore(self, state: dict) -> None:
-        """Goes to the position of `state`: the sentences that followed then follow again.
+        """Returns to a position. The following sentences are the same as those after `state`.
 
         Raises:
-          InputError: the reader's files or settings are not those that `state` was taken with.
+          InputError: the reader's files or settings differ from those of `state`.
         """
         for key, saved in state["run"].items():
             if saved != self._identity[key]:
@@ -121,9 +121,9 @@ class SentenceReader(Iterator[list[bytes]]):
         raise InputError(f"{path} changed since the position in the data was saved")
 
     def _describe_run(self) -> dict:
-        """What must be the same for a position to mean the same; names the user may know.
+        """The settings that must not change for a position to be valid, by names for errors.
 
-        Files count by base name, order and size, so that a corpus may be moved but not edited.
+        Files are compared by base name, order and size, so a corpus may be moved but not edited.
         """
         names = [os.path.basename(path) for path in self._files]
         digest = hashlib.sha256(repr(list(zip(names, self._sizes, strict=True))).encode())
@@ -162,7 +162,7 @@ class SentenceReader(Iterator[list[bytes]]):
     def _lines_from(
         self, position: _BlockStart
     ) -> Generator[tuple[bytes, _BlockStart], None, None]:
-        """The lines that are not blank, to the end of the pass, each with the place after it."""
+        """Yields the non-blank lines up to the pass's end, each with the position after it."""
         order = self._order(position.pass_number)
         for shard in range(position.shard, len(order)):
             if shard != position.shard:
@@ -184,8 +184,8 @@ class SentenceReader(Iterator[list[bytes]]):
         return self._permutation(len(self._files), pass_number)
 
     def _permutation(self, length: int, *key: int) -> list[int]:
-        # NumPy promises that RandomState never changes its numbers, so a run may be continued
-        # under another release. It takes 32 bits at a time.
+        # NumPy guarantees that the numbers of RandomState never change, so a run can be resumed
+        # with another release. Its seed consists of 32-bit words.
         words = [half for part in (self._seed, *key) for half in (part >> 32, part)]
         generator = np.random.RandomState([word % (1 << 32) for word in words])
         return generator.permutation(length).tolist()
@@ -194,7 +194,7 @@ class SentenceReader(Iterator[list[bytes]]):
 def _take_chunk(
     unread: Iterator[tuple[bytes, _BlockStart]], position: _BlockStart, max_lines: int
 ) -> tuple[list[bytes], _BlockStart]:
-    """Lines to tokenise together, none at the end of the pass, and the place after them."""
+    """Lines to tokenize together, none at the end of the pass, and the position after them."""
     chunk: list[bytes] = []
     num_bytes = 0
     for line, position in unread:  # noqa: B007, the last one is returned
@@ -206,7 +206,7 @@ def _take_chunk(
 
 
 def _size_of(path: str) -> int:
-    """The size in bytes; an `InputError` for what can't be read twice, such as a pipe."""
+    """The size in bytes; an `InputError` if the file can't be read twice, such as a pipe."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -222,7 +222,7 @@ def _begins_a_line(path: str, offset: int) -> bool:
     with open(path, "rb") as file:
         file.seek(offset - 1)
         around = file.read(2)
-    # The end of the file counts too: its last line may lack the line end.
+    # A single byte means that the offset is the end of the file, whose last line may lack "\n".
     return len(around) == 1 or around[:1] == b"\n"
 
 

@@ -1,15 +1,15 @@
-"""Sentences in batches of similar lengths, their results in the order of the sentences."""
+"""Processes sentences in batches of similar lengths; returns results in the original order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from elmo_tf.config import checks
 
-# Batches whose sentences are sorted by length together; more would pad less and store more text.
+# Number of batches whose sentences are sorted together; more need less padding and more memory.
 _BATCHES_SORTED = 32
 MOST_TOKENS_SORTED = 1 << 20
-# The longest sentence of a batch has at most twice the tokens of the shortest and this many more.
-# That makes a few more batches, but other lines are not padded to the length of a book on one line.
+# The longest sentence of a batch has at most (2 * shortest + _SIMILAR_TOKENS) tokens. This makes a
+# few more batches, but no batch is padded to the length of a single very long line.
 _SIMILAR_TOKENS = 32
 
 Result = TypeVar("Result")
@@ -22,15 +22,15 @@ def score_sorted(
     progress: Callable[[int], None] | None = None,
     most_tokens: int = MOST_TOKENS_SORTED,
 ) -> Iterator[Result]:
-    """Scores sentences in batches of similar lengths, and yields the results in their order.
+    """Scores sentences in batches of similar lengths, and yields the results in original order.
 
     Args:
-      score: takes a batch of sentences, gives a result for each.
+      score: maps a batch of sentences to a list of results.
       sentences: lists of tokens.
-      batch_size: maximal number of sentences to score together.
-      progress: called with the number of tokens done, including one boundary for each sentence.
-      most_tokens: maximum of the sentences that are in memory together with their results; one
-        sentence alone may have more.
+      batch_size: maximum number of sentences to score together.
+      progress: called with the number of tokens scored, including one boundary per sentence.
+      most_tokens: limit of the tokens in memory, whose sentences are sorted together; a single
+        sentence may exceed it.
     """
     checks.integer(1)(batch_size, "batch_size")
     for group in _groups(sentences, _BATCHES_SORTED * batch_size, most_tokens):
@@ -60,7 +60,7 @@ def _groups(
 
 
 def _similar_lengths(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Indices of the lengths, from short to long, one batch at a time."""
+    """Yields batches of indices into `lengths`, from short to long."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and (

@@ -1,13 +1,13 @@
-"""Text to tokens. The only module that imports `tensorflow_text`.
+"""Splits text into tokens. The only module that imports `tensorflow_text`.
 
-The product splits text at runs of ASCII white space (space, tab, line feed, vertical tab, form
-feed, carriage return) and nowhere else: `split_text` in the graph, `split_line` in Python, the same
-on any bytes. A no-break space, an ideographic space or a NUL is part of a token.
+Models split text at runs of ASCII white space (space, tab, line feed, vertical tab, form feed,
+carriage return) and nowhere else: `split_text` in the graph and `split_line` in Python agree on any
+bytes. No-break spaces, ideographic spaces and NULs are parts of tokens.
 
-Raw text of a corpus rarely has its punctuation apart. `make_tokenizer` gives the tokenizers for it,
-and the Unicode normalization that may come first. They prepare text for the commands; the exported
-model never holds them, since a SavedModel with an op of `tensorflow_text` asks each of its users
-to install that.
+In raw text, punctuation is rarely separated from words. `make_tokenizer` returns tokenizers for
+such text, with optional Unicode normalization. Commands apply them before the model. They are not
+part of an exported model, since a SavedModel with ops of `tensorflow_text` requires its users to
+install that library.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ TOKENIZERS = ("whitespace", "unicode_whitespace", "unicode_script", "unicode_pun
 _FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 NORMALIZATIONS = ("none", *_FORMS)
 
-# The characters with Unicode's property White_Space, in RE2's words.
+# The characters with Unicode's property White_Space, in RE2's syntax.
 _WHITE_SPACE = r"[\s\x{0B}\x{85}\p{Z}]+"
-# Much as BERT splits before it looks for word pieces.
+# Similar to BERT's splitting before word pieces.
 _STANDS_ALONE = r"[\p{P}\p{S}\p{Han}]"
 
 _BATCH_BYTES = 1 << 20
@@ -49,12 +49,17 @@ def split_text(text: tf.Tensor) -> tf.RaggedTensor:
     """
     import tensorflow as tf
 
-    # Without a separator runs count as one and both ends are trimmed; with " " they would not.
+    # Without a separator, runs of white space count as one and the ends are trimmed; " " would
+    # give empty tokens.
     return tf.strings.split(text)
 
 
 def split_and_pad(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `split_text`: tokens `[batch, max_tokens]`, filled up with "", and their number, int32."""
+    """Like `split_text`, but returns dense tensors.
+
+    Returns:
+      Tokens, string `[batch, max_tokens]`, padded with "", and their number, int32 `[batch]`.
+    """
     import tensorflow as tf
 
     ragged = split_text(text)
@@ -62,29 +67,29 @@ def split_and_pad(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def split_line(line: bytes | str) -> list[bytes]:
-    """Splits in Python, equal to `split_text` on any bytes."""
-    # `bytes.split` knows ASCII white space only; `str.split` would also split at a no-break space.
+    """Splits in Python, with the same result as `split_text` for any bytes."""
+    # `bytes.split` splits only at ASCII white space; `str.split` also at no-break spaces.
     return characters.token_bytes(line).split()
 
 
 def make_tokenizer(name: str = "whitespace", normalize: str = "none") -> Tokenizer:
-    """Returns a function from a batch of lines to their tokens, line by line.
+    """Returns a function that maps a batch of lines to lists of tokens.
 
     - `whitespace`: `split_line`.
-    - `unicode_whitespace`: at white space of any script (Unicode's White_Space).
+    - `unicode_whitespace`: splits at every character with Unicode's property White_Space.
     - `unicode_script`: `tensorflow_text.UnicodeScriptTokenizer`, which also splits where the script
-      changes: "don't" is three tokens, but "$5.50," is one, as all of it is of no script.
+      changes: "don't" gives three tokens, but "$5.50," one, since its characters have no script.
     - `unicode_punctuation`: each punctuation mark, symbol and Han character is its own token.
 
-    All of them split at ASCII white space. Between it, text that is not UTF-8 or holds a NUL is
-    left as one token with its bytes unchanged, as the ops would replace or lose part of it.
+    All of them split at ASCII white space. A piece between white space that is not UTF-8, or has a
+    NUL, remains one unchanged token, since the ops would replace or lose part of it.
 
-    `normalize` is applied before splitting, by Python's `unicodedata`: the default tokenizer then
-    needs no TensorFlow. Bytes that are not UTF-8 stay as they are. Mind that `nfkc` turns no-break
-    and ideographic spaces into plain ones, where the line is then split.
+    `normalize` is applied before splitting. It uses Python's `unicodedata`, so that the default
+    tokenizer needs no TensorFlow. Bytes that are not UTF-8 remain unchanged. Note that `nfkc`
+    converts no-break and ideographic spaces to ASCII spaces, at which the line is then split.
 
     Raises:
-      InputError: an unknown name, or `tensorflow_text` is needed and not installed.
+      InputError: unknown name, or `tensorflow_text` is needed and not installed.
     """
     checks.one_of(*TOKENIZERS)(name, "tokenizer")
     checks.one_of(*NORMALIZATIONS)(normalize, "normalize")
@@ -101,7 +106,7 @@ def make_tokenizer(name: str = "whitespace", normalize: str = "none") -> Tokeniz
 
 
 def tokenize_lines(lines: Iterable[bytes], tokenizer: Tokenizer) -> Iterator[list[bytes]]:
-    """Yields the tokens of each line, having tokenized about a megabyte at a time."""
+    """Yields the tokens of each line; tokenizes about a megabyte at a time."""
     batch, size = [], 0
     for line in lines:
         batch.append(line)
@@ -116,21 +121,21 @@ def _normalize(line: bytes | str, form: Literal["NFC", "NFKC"]) -> bytes:
     line = characters.token_bytes(line)
     if line.isascii():
         return line
-    # An undecodable byte becomes a lone surrogate, which no normalization touches, and back.
+    # "surrogateescape" turns undecodable bytes into lone surrogates, which normalization ignores.
     text = unicodedata.normalize(form, line.decode("utf-8", "surrogateescape"))
     return text.encode("utf-8", "surrogateescape")
 
 
 def _load_splitter(name: str) -> Callable[[list[bytes]], list[list[bytes]]]:
-    """The `tensorflow_text` function for pieces without ASCII white space, all valid UTF-8."""
+    """The `tensorflow_text` function for pieces of valid UTF-8 without ASCII white space."""
     try:
         import tensorflow as tf
         import tensorflow_text
     except ImportError as error:
         raise InputError(f"tokenizer {name} needs tensorflow_text: {error}") from error
 
-    # WhitespaceTokenizer of tensorflow_text 2.21 leaves the first bytes of a white space character
-    # of several bytes on the token before it, hence regex_split for both.
+    # WhitespaceTokenizer of tensorflow_text 2.21 appends the first bytes of a multibyte white space
+    # character to the preceding token, so use regex_split for both.
     if name == "unicode_whitespace":
         separators = {"delim_regex_pattern": _WHITE_SPACE}
         split = functools.partial(tensorflow_text.regex_split, **separators)
@@ -148,7 +153,7 @@ def _load_splitter(name: str) -> Callable[[list[bytes]], list[list[bytes]]]:
 def _split_further(
     lines: list[list[bytes]], split_pieces: Callable[[list[bytes]], list[list[bytes]]]
 ) -> list[list[bytes]]:
-    """Splits each piece of each line. Most pieces occur often: each distinct one is split once."""
+    """Splits each piece of each line. Splits distinct pieces only once, since most occur often."""
     pieces = {piece: [piece] for line in lines for piece in line}
     splittable = [piece for piece in pieces if b"\0" not in piece and _is_utf8(piece)]
     pieces.update(zip(splittable, split_pieces(splittable), strict=True))

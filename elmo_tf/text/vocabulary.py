@@ -1,9 +1,9 @@
-"""The words a language model predicts, their ids, and the file that holds them.
+"""The vocabulary: the words that a language model predicts, their ids, and the file format.
 
-A vocabulary file is UTF-8 with a word on each line; a word's id is its line, from 0 on. It must
-hold `<S>` and `</S>`, which end a sentence in either direction, and `<UNK>`, which stands for every
-word that is not there. It decides what is predicted and nothing else: the characters that the model
-reads never depend on it, and inference needs none.
+A vocabulary file is UTF-8 with one word per line; a word's id is its 0-based line number. It must
+contain `<S>` and `</S>`, which end a sentence in the backward and forward direction, and `<UNK>`,
+which represents all other words. A model with character input uses it only for its predictions:
+the characters it reads do not depend on the vocabulary, and inference needs none.
 """
 
 import os
@@ -18,7 +18,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 from elmo_tf.text import characters, lines
 
-VOCABULARY_FILE = "vocab.txt"  # the name within a model of ours
+VOCABULARY_FILE = "vocab.txt"  # the file's name in runs and exports
 UNKNOWN_TOKEN = b"<UNK>"
 SPECIAL_TOKENS = (characters.BEGIN_TOKEN, characters.END_TOKEN, UNKNOWN_TOKEN)
 
@@ -32,15 +32,15 @@ _SHOWN_PROBLEMS = 5
 
 
 class Vocabulary:
-    """Words and their ids, which are their places.
+    """Words and their ids.
 
     Args:
-      words: each once, UTF-8, the special tokens among them at any place.
-      source: where they come from, such as a file's name, to show in errors.
+      words: distinct words in UTF-8, including the special tokens. A word's id is its index.
+      source: their origin for errors, such as a file name.
 
     Raises:
       InputError: a special token is missing (near misses are shown), or a word occurs twice, is
-        blank, is not UTF-8 or holds a line end; each with its line, which is its id plus 1.
+        blank, is not UTF-8 or contains a line end. The message has the line numbers.
     """
 
     def __init__(self, words: Sequence[bytes], source: str = "vocabulary") -> None:
@@ -55,16 +55,16 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike, source: str | None = None) -> "Vocabulary":
-        """Reads a vocabulary file. Only line ends are dropped: spaces are part of a word.
+        """Reads a vocabulary file. Only line ends are removed: spaces are part of a word.
 
         Args:
           path: the file.
-          source: what to call it in errors, if not by its path.
+          source: its name in errors; its path by default.
         """
         return cls([line for _, line in lines.read_lines(path)], source or str(path))
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes the file that `from_file` reads, whole or not at all."""
+        """Writes a file for `from_file`, atomically."""
         with files.write_atomically(path) as temporary, open(temporary, "xb") as file:
             file.writelines(word + b"\n" for word in self.words)
 
@@ -75,21 +75,21 @@ class Vocabulary:
         return word in self._ids
 
     def id_of(self, word: bytes) -> int:
-        """The word's id; that of `<UNK>` if it is not there."""
+        """The word's id, or the id of `<UNK>` if the word is not in the vocabulary."""
         return self._ids.get(word, self.unknown_id)
 
     def count_known(self, words: Sequence[bytes]) -> int:
-        """How many of the words are there, and not as `<UNK>`; repeated ones count each time."""
+        """Number of words, with repetitions, that are in the vocabulary and not `<UNK>`."""
         return sum(map(self._ids.__contains__, words)) - words.count(UNKNOWN_TOKEN)
 
     def ids(self, words: Sequence[bytes]) -> np.ndarray:
-        """`int32 [len(words)]`, as `id_of` gives them."""
+        """The ids of some words, `int32 [len(words)]`, as in `id_of`."""
         get, unknown = self._ids.get, self.unknown_id
         return np.array([get(word, unknown) for word in words], dtype=np.int32)
 
 
 class TokenCounts(NamedTuple):
-    """How often each token occurs in a text.
+    """Token frequencies of a text.
 
     Attributes:
       counts: occurrences of each distinct token.
@@ -101,11 +101,11 @@ class TokenCounts(NamedTuple):
 
     @property
     def num_tokens(self) -> int:
-        """All tokens, each as often as it occurs."""
+        """Number of tokens, with repetitions."""
         return self.counts.total()
 
     def coverage(self, vocabulary: Vocabulary) -> float:
-        """The share of the tokens that are in the vocabulary, and not as `<UNK>`; 0 of none."""
+        """Fraction of the tokens that are in the vocabulary and not `<UNK>`; 0 without tokens."""
         known = sum(
             count
             for word, count in self.counts.items()
@@ -115,7 +115,7 @@ class TokenCounts(NamedTuple):
 
 
 def count_tokens(sentences: Iterable[Sequence[bytes]]) -> TokenCounts:
-    """Counts the tokens of tokenized sentences, in memory for the distinct ones only."""
+    """Counts the tokens of sentences. Memory grows with the number of distinct tokens only."""
     counts: Counter[bytes] = Counter()
     num_sentences = 0
     for tokens in sentences:
@@ -128,20 +128,20 @@ def count_tokens(sentences: Iterable[Sequence[bytes]]) -> TokenCounts:
 def choose_words(
     counts: Counter[bytes], min_count: int = 1, max_size: int | None = None
 ) -> Vocabulary:
-    """The vocabulary of the most frequent words.
+    """Builds the vocabulary of the most frequent words.
 
-    The special tokens come first, `<S>`, `</S>`, `<UNK>`, whether the text has them or not; then
-    the words by falling counts, and equal counts in the order of their bytes. A token that
-    can't be a line of a vocabulary file (blank, with a line end, not UTF-8) is left out.
+    The special tokens `<S>`, `</S>` and `<UNK>` come first, whether or not the text contains them,
+    then the words by descending count; words of equal count are sorted by their bytes. Tokens that
+    can't be a line of a vocabulary file (blank, with a line end, not UTF-8) are excluded.
 
     Args:
       counts: occurrences of each token.
-      min_count: words that occur less often are left out; at least 1.
-      max_size: the most words to keep, the three special tokens included, so that it is the number
-        of lines and of rows of the softmax; at least 4. None keeps all.
+      min_count: excludes words with fewer occurrences; at least 1.
+      max_size: maximum size of the vocabulary with the three special tokens, which is the number
+        of rows of the softmax; at least 4. None for no limit.
 
     Raises:
-      InputError: no word is left.
+      InputError: no word remains.
     """
     checks.integer(1)(min_count, "min_count")
     checks.optional(checks.integer(len(SPECIAL_TOKENS) + 1))(max_size, "max_size")
@@ -167,7 +167,7 @@ def build_vocabulary(
 
 
 def _fault(word: bytes) -> str:
-    """Why the word can't be a line of a vocabulary file, as the end of a sentence; or ""."""
+    """Why the word can't be a line of a vocabulary file, as a predicate for an error; or ""."""
     if not word.strip():
         return "is blank"
     if b"\n" in word or b"\r" in word:
@@ -194,7 +194,7 @@ def _problem_lines(words: Sequence[bytes]) -> list[str]:
 
 
 def _missing_tokens(ids: dict[bytes, int]) -> list[str]:
-    """One message for each special token that is missing, with what may have been meant for it."""
+    """A message for each missing special token, with words that may have been meant as it."""
     messages = []
     for token in SPECIAL_TOKENS:
         if token not in ids:
@@ -209,9 +209,9 @@ def _missing_tokens(ids: dict[bytes, int]) -> list[str]:
 
 
 def _bare_name(word: bytes) -> str:
-    """`<unk>`, `[UNK]` and `<UNK>` with white space or a count after it: all `unk`."""
+    """A special token's name without brackets and case: `unk` for `<unk>`, `[UNK]`, `<UNK> 12`."""
     first = next(iter(word.decode("utf-8", "replace").split()), "-")
-    if first[0].isalnum() or first[-1].isalnum():  # no brackets: a word like others
+    if first[0].isalnum() or first[-1].isalnum():  # no brackets: an ordinary word
         return ""
     return "".join(c for c in first if c.isalnum() or c == "/").casefold()
 
