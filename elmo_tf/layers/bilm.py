@@ -1,4 +1,4 @@
-"""The two LSTM language models of ELMo: one stack reads left to right, the other right to left."""
+"""The bidirectional LSTM of ELMo: one stack reads left to right, the other right to left."""
 
 import functools
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ DIRECTIONS = ("forward", "backward")
 
 
 class BiLmState(NamedTuple):
-    """State of both stacks: one `LstmState` a layer in each tuple, lowest layer first."""
+    """State of both stacks: a tuple of one `LstmState` per layer each, lowest layer first."""
 
     forward: tuple[LstmState, ...]
     backward: tuple[LstmState, ...]
@@ -25,37 +25,37 @@ class BiLmState(NamedTuple):
 class BiLm(keras.layers.Layer):
     """Stacked projected LSTMs in both directions, with residual connections between layers.
 
-    In each direction layer 0 reads the word embeddings and layer k the outputs of layer k - 1.
-    With skip connections the output of each layer but the first is `lstm(x) + x`. In training,
-    dropout is applied to the input of every layer (the residual adds the dropped input, as
-    bilm-tf's `DropoutWrapper` around its `ResidualWrapper` does) and to the last layer's output.
+    In each direction, layer 0 reads the word embeddings and layer k the outputs of layer k - 1.
+    With skip connections, the output of each layer but the first is `lstm(x) + x`. In training,
+    dropout is applied to the input of every layer and to the output of the last. The residual adds
+    the input after dropout, as in bilm-tf, whose `DropoutWrapper` wraps its `ResidualWrapper`.
 
     The layers are the attributes `forward_0`, `forward_1`, ..., `backward_0`, ... .
 
     Args:
-      num_layers: layers per direction.
+      num_layers: number of layers per direction.
       units, projection_dim, cell_clip, projection_clip: as for `ProjectedLstm`.
       use_skip_connections: whether layers above the first add their input to their output.
       dropout: fraction of values set to zero in training, 0 <= dropout < 1.
-      seed: integer that fixes the initial weights and the dropout masks, or None.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      seed: integer seed of the initial weights and of the dropout masks; None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
       always_projects: as for `ProjectedLstm`.
 
     Call arguments:
-      inputs: `[batch, time, projection_dim]`, the first `lengths` steps of each row real.
-      lengths: int32 `[batch]`.
+      inputs: `[batch, time, projection_dim]`.
+      lengths: int32 `[batch]`, number of real steps of each row; the rest is padding.
       initial_state: `BiLmState`, or None for zeros.
-      return_state: whether the state after each row's last real step is returned as well. The
-        backward state is then the one after the first token, where that direction ends.
+      return_state: whether to also return the state after each row's last real step. For the
+        backward direction, that is the state after the first token.
       training: whether dropout is on.
-      static_shapes: whether all rows are computed to the end of the longest one; see
+      static_shapes: whether to compute all rows to the end of the longest one; see
         `run_direction`.
-      save_activations: bool scalar, or None. As `training` without dropout, but decided when the
-        graph runs; not together with `training`, `static_shapes` or `return_state`.
+      save_activations: bool scalar, or None. Like `training` without dropout, but evaluated when
+        the graph runs; not with `training`, `static_shapes` or `return_state`.
 
     Returns:
-      A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first; past a
-      row's length they hold no meaning. With `return_state`: the list and a `BiLmState`.
+      A list of `[batch, time, 2 * projection_dim]`, lowest layer first, forward half first. Values
+      past a row's length are undefined. With `return_state`: the list and a `BiLmState`.
 
     Example:
       >>> bilm = BiLm(num_layers=2, units=64, projection_dim=16)
@@ -79,7 +79,7 @@ class BiLm(keras.layers.Layer):
         always_projects: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)  # each layer rounds what it has to
+        super().__init__(autocast=False, **kwargs)  # each LSTM layer casts its own kernels
         if num_layers < 1:
             raise ValueError(f"BiLm: num_layers must be at least 1, got {num_layers}")
         if not 0.0 <= dropout < 1.0:
@@ -93,7 +93,7 @@ class BiLm(keras.layers.Layer):
         self.dropout = dropout
         self.seed = seed
         self.always_projects = always_projects
-        # One attribute each: tf.train.Checkpoint does not see layers kept in a list.
+        # One attribute per layer: tf.train.Checkpoint does not track Keras layers in a list.
         for name in self._layer_names():
             layer = ProjectedLstm(
                 units,
@@ -132,13 +132,13 @@ class BiLm(keras.layers.Layer):
         save_activations: tf.Tensor | None = None,
     ) -> list[tf.Tensor] | tuple[list[tf.Tensor], BiLmState]:
         lengths = tf.cast(lengths, tf.int32)
-        # Without lengths training uses the cheaper gradient; inference uses them to save time.
+        # Training omits the lengths to use the cheaper gradient; inference uses them to skip steps.
         known_lengths = lengths if return_state or not (training or static_shapes) else None
         seed = self._dropout_seed() if training and self.dropout else None
         layers, states = {}, {}
         for direction in DIRECTIONS:
-            # Reversed within its length, a row has its padding at the end in both directions, so
-            # no step needs a mask (performance.md, point 5).
+            # Reversing only the real steps keeps padding at the end of both directions, so no step
+            # needs a mask.
             backward = direction == "backward"
             layers[direction], states[direction] = self.run_direction(
                 direction,
@@ -170,18 +170,19 @@ class BiLm(keras.layers.Layer):
         static_shapes: bool = False,
         save_activations: tf.Tensor | None = None,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
-        """Runs one stack over `inputs` in the order given; a language model's windows need this.
+        """Runs one stack over `inputs` in the given order, as a language model's windows need it.
 
         Args:
           direction: "forward" or "backward".
           inputs: `[batch, time, projection_dim]`, in reading order of that direction.
-          initial_state: one `LstmState` a layer, or None for zeros.
-          lengths: int32 `[batch]`; where the returned state stops, or None for the last step.
-          training: whether dropout is on (it needs `dropout_seed`).
+          initial_state: one `LstmState` per layer, or None for zeros.
+          lengths: int32 `[batch]`: the returned state is the one after this step. None for the
+            last step.
+          training: whether dropout is on, which needs `dropout_seed`.
           dropout_seed: int32 `[2]`, or `RowsSeed`; the same seed gives the same masks.
           hold_state_past_length: as for `ProjectedLstm`.
-          static_shapes: whether no shape inside depends on values. If not, rows that have ended
-            are skipped, which saves time. Without lengths and in training none is skipped.
+          static_shapes: whether shapes must not depend on values. If False, rows that have ended
+            are skipped, which saves time; not in training or without lengths.
           save_activations: as for `ProjectedLstm`.
 
         Returns:
@@ -195,12 +196,12 @@ class BiLm(keras.layers.Layer):
             hold_state_past_length=hold_state_past_length,
             save_activations=save_activations,
         )
-        # Dropout masks are drawn for rows in their original order.
+        # Training does not sort the rows, since dropout masks belong to the original order.
         if lengths is None or static_shapes or training:
             return run(inputs, initial_state, lengths)
         if initial_state is None:
             initial_state = getattr(self.zero_state(tf.shape(inputs)[0]), direction)
-        # Longest rows first, so that those that have ended are the last ones.
+        # Sort by descending length, so that the rows that have ended are the last ones.
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         sorted_rows = _take_rows((inputs, initial_state, lengths), order)
         results = run(*sorted_rows, lengths_descending=True)
@@ -218,7 +219,7 @@ class BiLm(keras.layers.Layer):
         save_activations: tf.Tensor | None,
         lengths_descending: bool = False,
     ) -> tuple[list[tf.Tensor], tuple[LstmState, ...]]:
-        """As `run_direction`, without sorting; `lengths_descending` as for `ProjectedLstm`."""
+        """Like `run_direction`, without sorting; `lengths_descending` as for `ProjectedLstm`."""
         outputs, states = [], []
         for index, lstm in enumerate(self.stack(direction)):
             inputs = self._drop(inputs, direction, index, training, dropout_seed)
@@ -261,8 +262,8 @@ class BiLm(keras.layers.Layer):
         return seeded_dropout(values, self.dropout, seed, salt)
 
     def _dropout_seed(self) -> tf.Tensor:
-        # A new seed for callers that have none (Keras `fit`). The language model passes one for
-        # each step, so that a resumed run equals an uninterrupted one.
+        # A random seed for Keras `fit`, which passes none. The language model passes one per step,
+        # so that a resumed run equals an uninterrupted one.
         return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32, seed=self.seed)
 
     def get_config(self) -> dict[str, Any]:
@@ -281,5 +282,5 @@ class BiLm(keras.layers.Layer):
 
 
 def _take_rows(values: Any, rows: tf.Tensor) -> Any:
-    """The rows of every tensor in a structure, in the order given."""
+    """Gathers rows of every tensor in a structure."""
     return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), values)

@@ -1,4 +1,4 @@
-"""The character CNN: one vector per token, from the characters of that token alone."""
+"""The character CNN: computes a vector for each token from its characters."""
 
 import math
 from collections.abc import Sequence
@@ -16,48 +16,49 @@ ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh}
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class CharCnn(keras.layers.Layer):
-    """Computes token vectors from characters by convolution, maximum, highways and projection.
+    """Computes token vectors by convolution, maximum over time, highway layers and projection.
 
-    For the characters c_1 .. c_M of a token, and each filter set i of width w and n filters:
+    For the characters c_1 .. c_M of a token, and the filters i of width w:
 
         e_t = embedding[c_t - 1], or zeros where c_t is 0
         h_i = activation(max over t of (convolution_bias_i
                   + sum over k < w of e_{t+k} @ convolution_kernel_i[k])),   1 <= t <= M - w + 1
-        x   = the h_i one after the other, through each `Highway` in turn    [num_filters]
+        x   = the concatenated h_i, passed through the `Highway` layers      [num_filters]
         y   = x @ projection_kernel + projection_bias                        [projection_dim]
 
-    There is no projection (`projection_kernel` is None) where num_filters == projection_dim.
+    There is no projection (`projection_kernel` is None) if num_filters == projection_dim.
 
-    Weights and how they start: `embedding [num_characters, embedding_dim]` as uniform(-1, 1);
-    `convolution_kernel_0 .. [width, embedding_dim, filters]` as uniform(-0.05, 0.05) for relu, as
+    Weights and their initial values: `embedding [num_characters, embedding_dim]`, uniform(-1, 1);
+    `convolution_kernel_0 .. [width, embedding_dim, filters]`, uniform(-0.05, 0.05) for relu or
     normal(0, sqrt(1 / (width * embedding_dim))) for tanh; `projection_kernel [num_filters,
-    projection_dim]` as normal(0, sqrt(1 / num_filters)); `convolution_bias_0 .. [filters]` and
-    `projection_bias [projection_dim]` as zeros; `highway_0 ..` as `Highway` says.
+    projection_dim]`, normal(0, sqrt(1 / num_filters)); `convolution_bias_0 .. [filters]` and
+    `projection_bias [projection_dim]`, zeros; `highway_0 ..`, see `Highway`.
 
-    A token is padded after its last character with one constant id, `filler_id`. All windows of
-    filler alone have the same value, so one of them is enough: the maximum and its gradient stay
-    exact, and the cost depends on the true length of each token. In rows of zeros (padding) all
-    windows are equal, and one is computed as well.
+    After its last character, a token is padded with a constant id, `filler_id`. All windows that
+    contain only filler have the same value, so the layer computes one of them: the maximum and its
+    gradient remain exact, and the cost depends on the true length of each token. Likewise, all
+    windows of padding (rows of zeros) are equal, and one is computed.
 
     Args:
       embedding_dim: width of a character vector.
       filters: pairs (width in characters, number of filters).
-      num_highway_layers: number of highways, 0 or more.
+      num_highway_layers: number of highway layers, 0 or more.
       projection_dim: width of the result.
       activation: "relu" or "tanh".
-      num_characters: number of character vectors; ids run from 0 to num_characters inclusive.
-      filler_id: id that fills a token up to its right edge; None if there is no such id.
-      seed: integer seed of the initial weights, from which a seed for each weight is derived;
-        two layers built with one seed start equal. None: not repeatable.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      num_characters: number of character vectors; ids range from 0 to num_characters inclusive.
+      filler_id: id that pads a token to `max_characters`; None if there is no such id.
+      seed: integer seed of the initial weights, from which each weight's seed is derived; layers
+        with equal seeds start with equal weights. None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Call arguments:
       character_ids: int32 `[..., max_characters]`; max_characters is at least the widest filter.
-      static_shapes: whether every window is computed, so that no shape inside depends on values
-        and the layer compiles under XLA and for accelerators. The result is the same.
+      static_shapes: whether to compute every window, so that no shape depends on values and the
+        layer compiles under XLA and for accelerators. The result is the same.
 
     Returns:
-      float `[..., projection_dim]`. Rows of zeros give some vector too; masking is the caller's.
+      float `[..., projection_dim]`. Vectors of padding (rows of zeros) are not zero: the caller
+      masks them.
 
     Example:
       >>> layer = CharCnn(4, [(1, 8), (2, 9)], num_highway_layers=1, projection_dim=6)
@@ -107,13 +108,13 @@ class CharCnn(keras.layers.Layer):
                 name=name,
                 dtype=self.dtype_policy,
             )
-            setattr(self, name, highway)  # tf.train.Checkpoint would drop layers kept in a list
+            setattr(self, name, highway)  # tf.train.Checkpoint does not track layers in a list
 
     def build(self, character_ids_shape: tuple[int | None, ...]) -> None:
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_characters, self.embedding_dim),
-            autocast=False,  # so that its gradient, of many summands each row, is not in half
+            autocast=False,  # its gradient sums over many positions, which needs float32
             initializer=self._initial_values.uniform(1.0, "embedding"),
         )
         for index, (width, count) in enumerate(self.filters):
@@ -182,7 +183,8 @@ class CharCnn(keras.layers.Layer):
                 maxima = max_of_every_window(embedded, kernel)
             else:
                 maxima = max_of_windows(embedded, kernel, windows)
-            # Bias and activation are monotone: after the maximum they give the same, for less.
+            # Bias and activation are monotone, so applying them after the maximum is equivalent
+            # and cheaper.
             bias = getattr(self, f"convolution_bias_{index}")
             outputs.append(ACTIVATIONS[self.activation](maxima + bias))
         return tf.concat(outputs, axis=-1)
@@ -205,11 +207,11 @@ class CharCnn(keras.layers.Layer):
 
 
 class Windows(NamedTuple):
-    """Start positions of windows of characters, sorted by token; each token has at least one.
+    """Start positions of character windows, sorted by token; each token has at least one.
 
     Attributes:
       token: int32 `[windows]`, row of the token.
-      start: int32 `[windows]`, position of the first character.
+      start: int32 `[windows]`, position of the window's first character.
     """
 
     token: tf.Tensor
@@ -217,26 +219,26 @@ class Windows(NamedTuple):
 
 
 def distinct_windows(token_ids: tf.Tensor, filler_id: int) -> Windows:
-    """For each token, the windows with a character other than filler, and one without.
+    """For each token, the windows that start at a character, and one window of filler.
 
-    In English text tokens average 9 characters, marks included, of 50. For the published models'
-    2048 filters on 2 cores, with 400 and with 1000 distinct tokens, convolution and maximum take
-    0.5 of the time that cropping all tokens to the longest takes, and 0.25 of that of all 50
-    positions; with the gradient 0.6 and 0.25. Tokens sorted by length into 4 or 8 crops, one wide
-    kernel for all filters, and `unsorted_segment_max` were slower.
+    English tokens have 9 of 50 characters on average, boundary marks included. With the original
+    models' 2048 filters, 400 or 1000 distinct tokens and 2 cores, convolution and maximum take 0.5
+    times as long as with all tokens cropped to the longest, and 0.25 times as long as with all 50
+    positions; 0.6 and 0.25 times with the gradient. Sorting tokens by length into 4 or 8 crops, one
+    wide kernel for all filters, and `unsorted_segment_max` were slower.
     """
     max_characters = token_ids.shape[-1]
     is_padding = tf.reduce_all(tf.equal(token_ids, 0), axis=-1, keepdims=True)  # [tokens, 1]
     is_character = tf.not_equal(token_ids, filler_id) & ~is_padding
     positions = tf.range(1, max_characters + 1)
     lengths = tf.reduce_max(tf.where(is_character, positions, 0), axis=-1)  # [tokens]
-    is_start = tf.sequence_mask(lengths + 1, max_characters)  # the 1: a window of filler alone
+    is_start = tf.sequence_mask(lengths + 1, max_characters)  # 1 for the window of filler
     token, start = tf.unstack(tf.cast(tf.where(is_start), tf.int32), axis=-1)
     return Windows(token, start)
 
 
 def max_of_windows(embedded: tf.Tensor, kernel: tf.Tensor, windows: Windows) -> tf.Tensor:
-    """The largest product of `kernel` with one of the token's windows: `[tokens, filters]`."""
+    """The maximum product of each filter over a token's windows: `[tokens, filters]`."""
     _, max_characters, embedding_dim = embedded.shape
     width, _, num_filters = kernel.shape
     # Clamp to the last valid start. A clamped window duplicates an existing one, so the maximum
@@ -250,11 +252,11 @@ def max_of_windows(embedded: tf.Tensor, kernel: tf.Tensor, windows: Windows) -> 
 
 
 def max_of_every_window(embedded: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """As `max_of_windows`, for every window."""
+    """Like `max_of_windows`, over all windows."""
     _, max_characters, embedding_dim = embedded.shape
     width, _, num_filters = kernel.shape
     num_windows = max_characters - width + 1
-    # Not tf.nn.conv1d: it is no faster, and for an empty batch gives a wrong number of filters.
+    # Not tf.nn.conv1d: it is not faster, and has a wrong number of filters for an empty batch.
     shifted = [embedded[:, offset : offset + num_windows] for offset in range(width)]
     characters = tf.reshape(tf.concat(shifted, axis=-1), [-1, width * embedding_dim])
     products = tf.matmul(characters, tf.reshape(kernel, [-1, num_filters]))

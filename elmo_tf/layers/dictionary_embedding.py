@@ -1,4 +1,4 @@
-"""Vectors of tokens from a table of words and a character CNN, joined and projected."""
+"""Token vectors from a word table and a character CNN, concatenated and projected."""
 
 import math
 from collections.abc import Sequence
@@ -15,36 +15,36 @@ from elmo_tf.layers.word_embedding import WordEmbedding
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class DictionaryEmbedding(keras.layers.Layer):
-    """Computes token vectors as the token embedder of ELMoForManyLangs does.
+    """Computes token vectors like the token embedder of ELMoForManyLangs.
 
         x = [word_embedding[word id], char_cnn(character ids)]       [word_dim + num_filters]
         y = x @ projection_kernel + projection_bias                  [projection_dim]
 
-    Either part may be missing. `char_cnn` is a `CharCnn` without projection, `word_embedding` a
-    `WordEmbedding`. Weights of its own: `projection_kernel [word_dim + num_filters,
-    projection_dim]`, starting as normal(0, sqrt(1 / (word_dim + num_filters))), and
-    `projection_bias [projection_dim]`, starting as zeros.
+    One of the two parts can be absent. `char_cnn` is a `CharCnn` without projection,
+    `word_embedding` a `WordEmbedding`. The layer's own weights and their initial values are
+    `projection_kernel [word_dim + num_filters, projection_dim]`, normal(0, sqrt(1 / (word_dim +
+    num_filters))), and `projection_bias [projection_dim]`, zeros.
 
     Args:
       projection_dim: width of the result.
-      word_dim: width of a word's vector; 0 for no words.
+      word_dim: width of a word's vector; 0 for no word table.
       num_words: number of words.
-      char_dim: width of a character's vector; 0 for no characters.
+      char_dim: width of a character's vector; 0 for no character CNN.
       num_characters: number of characters.
       filters: pairs (width in characters, number of filters).
-      num_highway_layers: number of highways, 0 or more.
+      num_highway_layers: number of highway layers, 0 or more.
       activation: "relu" or "tanh".
-      filler_id: id that fills a token's characters up to its right edge; None if there is none.
-      seed: integer that fixes the initial weights, or None.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      filler_id: id that pads a token to the maximum number of characters; None if there is none.
+      seed: integer seed of the initial weights; None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Call arguments:
-      token_ids: int32 `[..., parts]`: the word's id, if there are words, then the ids of the
-        characters, if there are characters. 0 is padding.
+      token_ids: int32 `[..., parts]`: the word id, if there is a word table, followed by the
+        character ids, if there is a character CNN. 0 is padding.
       static_shapes: as for `CharCnn`.
 
     Returns:
-      float `[..., projection_dim]`. Padding gives some vector too; masking is the caller's.
+      float `[..., projection_dim]`. Vectors of padding are not zero: the caller masks them.
 
     Example:
       >>> layer = DictionaryEmbedding(6, word_dim=3, num_words=10, char_dim=2, num_characters=9,

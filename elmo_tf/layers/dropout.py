@@ -1,4 +1,4 @@
-"""Dropout whose masks depend on a seed alone, even if a batch is split over several devices."""
+"""Dropout whose masks depend only on a seed, even if a batch is split over several devices."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,10 @@ import tensorflow as tf
 
 
 class RowsSeed(NamedTuple):
-    """A seed for some rows of a batch: their masks are those that they have in the whole batch.
+    """A seed for part of a batch, which gives the rows the masks they have in the whole batch.
 
     Attributes:
-      seed: int32 `[2]`, that of the batch.
+      seed: int32 `[2]`, seed of the batch.
       first_row: scalar int32, index of the first row in the batch.
       batch: scalar int32, number of rows of the batch.
     """
@@ -22,13 +22,13 @@ class RowsSeed(NamedTuple):
 def seeded_dropout(
     values: tf.Tensor, rate: float, seed: tf.Tensor | RowsSeed, salt: int
 ) -> tf.Tensor:
-    """Sets a fraction of the values to zero and scales up the others; the mean stays the same.
+    """Sets a fraction of the values to zero and scales up the others, which preserves the mean.
 
     Args:
-      values: `[batch, ...]`, or with a `RowsSeed` some rows of it.
+      values: `[batch, ...]`; with a `RowsSeed`, some rows of the batch.
       rate: the fraction, 0 <= rate < 1.
       seed: int32 `[2]`, or a `RowsSeed`; the same seed and salt give the same mask.
-      salt: integer that differs between the positions of a model where dropout is applied.
+      salt: integer that distinguishes the dropouts of a model.
     """
     if not isinstance(seed, RowsSeed):
         seed = tf.random.experimental.stateless_fold_in(seed, salt)

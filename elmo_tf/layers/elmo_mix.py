@@ -1,4 +1,4 @@
-"""`ElmoMix`: the part of ELMo that a task trains, mixes of layer vectors that are there already."""
+"""`ElmoMix`: the trainable part of ELMo in a task model, for precomputed layer vectors."""
 
 import math
 import numbers
@@ -15,41 +15,41 @@ Numbers = Sequence[float]
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ElmoMix(keras.layers.Layer):
-    """One or several scalar mixes of the same layers, each with dropout of its own.
+    """One or several scalar mixes of the same layers, each followed by dropout.
 
     For each of `num_mixes` mixes k, see `ScalarMix`:
 
         y_k = dropout(gamma_k * sum over layers j of softmax(layer_weights_k)_j * norm(x_j))
 
-    The mixes are the attributes `mix_0`, `mix_1`, ... . Sums are float32 under any policy.
+    The mixes are the attributes `mix_0`, `mix_1`, ... . Sums are float32 under any dtype policy.
 
-    Takes vectors computed beforehand, above all those that `elmo-embed` writes: a dataset
-    `[layers, tokens, dim]` for each line. Pad the tokens of some lines to one width with zeros and
-    stack them to `[batch, layers, tokens, dim]` (`tf.data`'s `padded_batch` does both); nothing is
-    transposed. `ElmoEmbedding` has an `ElmoMix` as its attribute `mix`: what was trained here can
-    be moved there by `set_weights`.
+    The input is precomputed vectors, such as those that `elmo-embed` writes: a dataset
+    `[layers, tokens, dim]` per line. Pad the lines of a batch with zeros to the same number of
+    tokens and stack them to `[batch, layers, tokens, dim]` (`tf.data`'s `padded_batch` does both);
+    no transpose is needed. `ElmoEmbedding` has an `ElmoMix` as its attribute `mix`, so weights
+    trained here can be copied there by `set_weights`.
 
     Args:
-      num_layers: how many layers are mixed, the word embeddings among them (3 in published models).
-      num_mixes: how many mixes. A task model may use one at its input and one near its output.
-      mix_weights: None: all mixes are learned. `num_layers` numbers: all mixes have these weights
-        (before the softmax) and gamma 1, for good; `[-1e9, 0, -1e9]` takes the second of three
-        layers. A list of `num_mixes` entries, each None or such numbers: each mix its own.
-      do_layer_norm: whether each layer is normalised before it is weighted.
-      use_top_only: whether the last layer is taken instead of a mix; gamma is still learned.
-      l2_coefficient: 0 or more; `l2_coefficient * sum(layer_weights ** 2)` of each learned mix
-        joins `losses`.
-      dropout: share of values set to zero in training, 0 <= dropout < 1.
-      seed: integer that fixes the dropout masks, or None.
+      num_layers: number of layers, including the word embeddings (3 in the original models).
+      num_mixes: number of mixes. A task model can use one at its input and one near its output.
+      mix_weights: None to train all mixes. `num_layers` numbers fix the weights (before the
+        softmax) of all mixes, with gamma 1; `[-1e9, 0, -1e9]` selects the second of three layers.
+        A list of `num_mixes` entries, each None or such numbers, sets each mix separately.
+      do_layer_norm: whether to normalize each layer before it is weighted.
+      use_top_only: whether to use the last layer instead of a mix; gamma is still trained.
+      l2_coefficient: 0 or more; adds `l2_coefficient * sum(layer_weights ** 2)` of each trained
+        mix to `losses`.
+      dropout: fraction of values set to zero in training, 0 <= dropout < 1.
+      seed: integer seed of the dropout masks; None: not repeatable.
 
     Call arguments:
       vectors: `[batch, num_layers, time, dim]`, or a list of num_layers `[batch, time, dim]`.
-      mask: bool `[batch, time]`, True for tokens. Left out, positions where all values of all
-        layers are zero are padding, as `elmo-embed`'s vectors padded with zeros need it.
+      mask: bool `[batch, time]`, True for tokens. By default, positions where all values of all
+        layers are zero are padding, as in zero-padded vectors of `elmo-embed`.
       training: whether dropout is on.
 
     Returns:
-      `[batch, time, dim]`, zero at padding and carrying the mask; a list of them if num_mixes > 1.
+      `[batch, time, dim]`, zero at padding, with a Keras mask; a list of them if num_mixes > 1.
 
     Example:
       >>> vectors = keras.Input([3, None, 1024])
@@ -71,7 +71,7 @@ class ElmoMix(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        # Without autocast, float32 vectors are not rounded before they are summed.
+        # Autocast would round float32 vectors before the sum.
         super().__init__(autocast=False, **kwargs)
         if not isinstance(num_mixes, int) or num_mixes < 1:
             raise ValueError(f"ElmoMix: num_mixes must be an integer >= 1, got {num_mixes!r}")
@@ -87,7 +87,7 @@ class ElmoMix(keras.layers.Layer):
         self.l2_coefficient = l2_coefficient
         self.dropout = dropout
         self.seed = seed
-        # One attribute each: tf.train.Checkpoint does not see layers kept in a list.
+        # One attribute per layer: tf.train.Checkpoint does not track Keras layers in a list.
         for index, weights in enumerate(self.fixed_weights):
             mix = ScalarMix(
                 num_layers,
@@ -101,7 +101,7 @@ class ElmoMix(keras.layers.Layer):
             setattr(self, f"mix_{index}", mix)
         self.drop = keras.layers.Dropout(dropout, seed=seed, name="drop", dtype=self.dtype_policy)
         self.build()
-        self._set_trainable(self._trainable)  # as the constructor got it
+        self._set_trainable(self._trainable)  # the value passed to the constructor
 
     @property
     def mixes(self) -> list[ScalarMix]:
@@ -110,7 +110,7 @@ class ElmoMix(keras.layers.Layer):
 
     @property
     def trainable(self) -> bool:
-        """Whether mixes are trained, but for fixed ones, which never are."""
+        """Whether mixes with trainable weights are trained; fixed ones never are."""
         return self._trainable
 
     @trainable.setter
@@ -123,7 +123,7 @@ class ElmoMix(keras.layers.Layer):
             mix.trainable = self._trainable and weights is None
 
     def build(self, vectors_shape: Any = None) -> None:
-        # Weights do not depend on the vectors, so they exist, and load, before any call.
+        # The shapes of weights do not depend on the inputs, so weights can be loaded before a call.
         for mix in self.mixes:
             mix.build()
 
@@ -150,7 +150,7 @@ class ElmoMix(keras.layers.Layer):
             )
 
     def _token_mask(self, vectors: Any, mask: Any) -> Any:
-        if isinstance(mask, (list, tuple)):  # Keras hands down one for each tensor of a list
+        if isinstance(mask, (list, tuple)):  # Keras passes one mask per tensor of a list
             mask = next((each for each in mask if each is not None), None)
         if mask is not None:
             return mask
@@ -193,7 +193,7 @@ def _listed(vectors: Any) -> Sequence[Any]:
 def _weights_of_each(
     mix_weights: Any, num_layers: int, num_mixes: int
 ) -> tuple[tuple[float, ...] | None, ...]:
-    """For each mix its fixed weights, or None."""
+    """The fixed weights of each mix; None for a trainable one."""
     if mix_weights is None:
         return (None,) * num_mixes
     entries = _as_list(mix_weights)
@@ -216,7 +216,7 @@ def _weights_of_each(
 
 
 def _as_list(values: Any) -> list | None:
-    """Numbers in any form but a string, which would be read as its letters; else None."""
+    """A list, tuple, array or tensor as a list; None for any other value, such as a string."""
     if hasattr(values, "numpy"):
         values = values.numpy()
     if hasattr(values, "tolist"):

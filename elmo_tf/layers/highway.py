@@ -1,4 +1,4 @@
-"""A highway layer: a gated choice between a transformed input and the input itself."""
+"""A highway layer: a gated mix of its input and a transformed input."""
 
 import math
 from typing import Any
@@ -12,22 +12,22 @@ from elmo_tf.layers.shapes import last_dimension
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Highway(keras.layers.Layer):
-    """Mixes each input value with a transformed one, weighted by a learned gate.
+    """Mixes each input value with a transformed value, weighted by a learned gate.
 
         gate      = sigmoid(gate_matrix @ x + gate_bias)
         candidate = relu(candidate_matrix @ x + candidate_bias)
         y         = gate * candidate + (1 - gate) * x
 
-    An open gate takes the candidate. Both matrices are `[dim, dim]`, both biases `[dim]`. Matrices
-    start as normal(0, sqrt(1 / dim)). The gate's bias starts at -2, so that the layer begins close
-    to the identity (sigmoid(-2) = 0.12) and deep stacks can be trained. The weights are not called
-    "kernel" because early checkpoints stored transposed matrices by that name: loading one is an
-    error, not a wrong result.
+    An open gate selects the candidate. Both matrices are `[dim, dim]`, both biases `[dim]`.
+    Matrices are initialized with normal(0, sqrt(1 / dim)). The gate's bias is initialized with -2,
+    so that the layer is close to the identity (sigmoid(-2) = 0.12), which makes deep stacks
+    trainable. The weights are not named "kernel" because early checkpoints stored transposed
+    matrices under that name; loading one must fail instead of giving wrong results.
 
     Args:
-      seed: integer seed of the initial weights; each weight draws from a seed of its own derived
-        from it, so two layers built with one seed start equal. None: not repeatable.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      seed: integer seed of the initial weights, from which each weight's seed is derived; layers
+        with equal seeds start with equal weights. None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Call arguments:
       inputs: float `[..., dim]`.
@@ -70,10 +70,10 @@ class Highway(keras.layers.Layer):
         return tf.reshape(tf.transpose(self.columns(columns)), tf.shape(inputs))  # [..., dim]
 
     def columns(self, inputs: tf.Tensor) -> tf.Tensor:
-        """As the call, with vectors in columns: `[dim, vectors]`.
+        """Like the call, for vectors in columns, `[dim, vectors]`, which is faster.
 
-        At dim 2048 `inputs @ matrix` takes 1.1 to 1.5 times as long at most numbers of vectors,
-        and so does its gradient from 250 vectors on.
+        With dim 2048, `inputs @ matrix` takes 1.1 to 1.5 times as long for most numbers of vectors,
+        and so does its gradient for 250 or more.
         """
         gate = tf.sigmoid(tf.matmul(self.gate_matrix, inputs) + self.gate_bias[:, tf.newaxis])
         candidate = tf.matmul(self.candidate_matrix, inputs) + self.candidate_bias[:, tf.newaxis]

@@ -12,22 +12,23 @@ class InitialValues:
     """The initializers of one layer's weights.
 
     Attributes:
-      seed: the layer's seed, from which a seed for each weight is derived; None: not repeatable.
-      without_initialization: whether weights start as zeros, because their values are read from a
-        file. Drawing 93 million numbers, the original size, took a third of the time to load them.
+      seed: the layer's seed, from which each weight's seed is derived; None: not repeatable.
+      without_initialization: whether weights start as zeros, because their values will be read from
+        a file. Random values for the 93 million weights of the original size take a third of the
+        loading time.
     """
 
     seed: int | None
     without_initialization: bool = False
 
     def uniform(self, limit: float, name: str) -> keras.initializers.Initializer:
-        """Draws from -limit to limit for the weight `name`."""
+        """uniform(-limit, limit) for the weight `name`."""
         if self.without_initialization:
             return keras.initializers.Zeros()
         return keras.initializers.RandomUniform(-limit, limit, seed=derive_seed(self.seed, name))
 
     def normal(self, stddev: float, name: str) -> keras.initializers.Initializer:
-        """Normal draws around 0 for the weight `name`."""
+        """normal(0, stddev) for the weight `name`."""
         if self.without_initialization:
             return keras.initializers.Zeros()
         return keras.initializers.RandomNormal(stddev=stddev, seed=derive_seed(self.seed, name))

@@ -1,15 +1,15 @@
-"""The normalizer of a softmax over many classes, in blocks of classes, with its gradient."""
+"""The log-normalizer of a softmax over many classes, and its gradient, in blocks of classes."""
 
 import math
 
 import tensorflow as tf
 
-# Excludes a class from a softmax. Finite, so that a row without any class gives no NaN.
+# Logit of an excluded class. Finite, so that excluding all classes does not give NaN.
 EXCLUDED_LOGIT = -1e30
 
-# Logits of a block. With all classes at once, every operation waits for memory: 8192 classes at
-# 2560 positions are 84 MB. 8 MB fit the cache, and recomputing them for the gradient costs less
-# than storing them.
+# Number of logits in a block. All at once, 8192 classes at 2560 positions, are 84 MB, and memory
+# bandwidth limits every operation. A block of 8 MB fits into the cache, and recomputing it for the
+# gradient is cheaper than storing it.
 BLOCK_LOGITS = 2**21
 
 
@@ -20,16 +20,16 @@ def log_sum_exp(
     excluded: tf.Tensor | None = None,
     block_size: int | tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """log(sum over classes w of exp(kernel[w] . x + bias[w])) for each x, in bounded memory.
+    """Computes log(sum over classes w of exp(kernel[w] . x + bias[w])) in bounded memory.
 
     Args:
       kernel: float32 `[classes, dim]`.
       bias: float32 `[classes]`.
       inputs: float32 `[positions, dim]`.
-      excluded: int32 `[positions]` or None: a class that the sum excludes at each position; an id
-        that no class has excludes none.
-      block_size: number of classes per block; memory is `[block_size, positions]`. By default the
-        block fits a processor's cache.
+      excluded: int32 `[positions]` or None: id of the class that the sum excludes at each position.
+        An id outside of the classes excludes none.
+      block_size: number of classes per block; memory is `[block_size, positions]`. By default, a
+        block fits into the cache.
 
     Returns:
       float32 `[positions]`, differentiable (once) in `kernel`, `bias` and `inputs`.
@@ -57,7 +57,7 @@ def log_sum_exp(
         def is_left(start: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
             return start < num_classes
 
-        # More than one iteration at a time would hold more than one block.
+        # Parallel iterations would need memory for several blocks.
         _, total = tf.while_loop(
             is_left,
             add_block,
@@ -66,7 +66,7 @@ def log_sum_exp(
         )
 
         def gradient(d_total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            # The ones make the bias's gradient another column of the kernel's.
+            # With a column of ones, the bias's gradient is one more column of the kernel's.
             with_ones = tf.concat([inputs, tf.ones([num_positions, 1])], axis=1)
 
             def add_gradient(
@@ -76,7 +76,7 @@ def log_sum_exp(
                 of_columns: tf.Tensor,
             ) -> tuple:
                 end, logits = block_logits(start)
-                of_logits = tf.exp(logits - total) * d_total  # the softmax, weighed
+                of_logits = tf.exp(logits - total) * d_total  # softmax * d_total
                 of_weights = of_weights.write(number, tf.matmul(of_logits, with_ones))
                 of_columns += tf.matmul(kernel[start:end], of_logits, transpose_a=True)
                 return end, number + 1, of_weights, of_columns
@@ -100,12 +100,12 @@ def log_sum_exp(
 
 
 def _logits(kernel: tf.Tensor, bias: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """`[classes, positions]`: in this order no product transposes the largest array."""
+    """Logits `[classes, positions]`. In this layout no product transposes the largest array."""
     return tf.matmul(kernel, columns) + bias[:, tf.newaxis]
 
 
 def _exclude(logits: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
-    """Logits without the one in row `row` of each column, where there is such a row."""
+    """Excludes the logit in row `row` of each column, if that row exists."""
     is_inside = (row >= 0) & (row < tf.shape(logits)[0])
     position = tf.cast(tf.where(is_inside)[:, 0], tf.int32)
     return tf.tensor_scatter_nd_update(

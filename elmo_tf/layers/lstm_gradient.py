@@ -1,12 +1,12 @@
-"""A projected LSTM over a window, with a gradient written by hand, for training.
+"""The projected LSTM with a custom gradient, for training.
 
-TensorFlow's gradient of the loop adds two products as large as the weights, and the accumulation
-of their results, to every step (performance.md, point 7). Here a step backward has only the two
-products that the next one waits for, and the gradients of the weights come from one product over
-the whole window at the end.
+TensorFlow's gradient of the loop computes two products as large as the weights in every step, and
+accumulates their results. Here, each step of the backward pass computes only the two products that
+the next step depends on; the gradients of the weights are one product over the whole window at the
+end.
 
-The backward pass reads the activations of one step at a time, which fit the cache. With those of
-all steps at once it would need fewer operations, but each would wait for memory.
+The backward pass reads the activations of one step at a time, which fit into the cache. Processing
+all steps at once would need fewer operations, but memory bandwidth would limit them.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,11 @@ def scan_for_training(
     lengths: tf.Tensor | None = None,
     save_activations: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """`lstm_scan.scan`, differentiable in every tensor.
+    """`lstm_scan.scan`, differentiable with respect to every tensor.
 
-    An exported function takes `training` as a tensor. TensorFlow's gradient of a `tf.cond` between
-    two scans is slow to build, and TensorFlow logs errors about its types; so the choice is made
-    in here, where only the pass forward and what it saves depend on it.
+    Exported functions have `training` as a tensor, `save_activations` here. A `tf.cond` between two
+    complete scans would be slow to differentiate, and TensorFlow logs errors about its types.
+    Therefore the condition is inside: only the forward pass and the saved values depend on it.
 
     Args:
       inputs: `[batch, time, input_dim]`.
@@ -38,10 +38,10 @@ def scan_for_training(
       cell: `[units, batch]`.
       input_kernel: `[4 * units, input_dim]`.
       weights: weights and clips.
-      lengths: int32 `[batch]`, descending; needed with `save_activations` only. Outputs past a
-        row's length have no meaning then, nor has the state.
-      save_activations: bool scalar. False, when the graph runs, skips rows that have ended and
-        saves nothing: the gradient has to compute the activations anew. None is True.
+      lengths: int32 `[batch]`, descending; only needed with `save_activations`. Outputs past a
+        row's length, and the last state, are then undefined.
+      save_activations: bool scalar, or None for True. If False, the forward pass skips rows that
+        have ended and saves nothing; the gradient recomputes the activations.
 
     Returns:
       Outputs `[time, projection_dim, batch]`, and the last hidden and cell state.
@@ -95,18 +95,18 @@ def scan_for_training(
 
 
 class _Saved(NamedTuple):
-    """What the backward pass needs of the forward pass; the first dimension is time.
+    """Values of the forward pass that the backward pass needs; the first dimension is time.
 
-    Not as `tf.TensorArray`s, though copies would be saved: a SavedModel's gradient can't have them.
+    `tf.TensorArray`s would avoid copies, but a SavedModel's gradient can't capture them.
     """
 
-    hiddens: tf.Tensor  # [time + 1, projection_dim, batch], the first one before any step
-    cells: tf.Tensor  # [time + 1, units, batch], the first one before any step
+    hiddens: tf.Tensor  # [time + 1, projection_dim, batch], initial state first
+    cells: tf.Tensor  # [time + 1, units, batch], initial state first
     activations: lstm_scan.Activations  # [time, units, batch] each
 
 
 def _nothing_saved(hidden: tf.Tensor, cell: tf.Tensor) -> _Saved:
-    """What a pass without steps would save, and not even the state before it."""
+    """A `_Saved` with no steps and no initial state."""
     no_hiddens, no_cells = hidden[tf.newaxis][:0], cell[tf.newaxis][:0]
     activations = lstm_scan.Activations(*([no_cells] * len(lstm_scan.Activations._fields)))
     return _Saved(no_hiddens, no_cells, activations)
@@ -148,10 +148,10 @@ def _forward(
 
 
 class _Steps(NamedTuple):
-    """The inputs of the weights' gradients; the first dimension is time."""
+    """Inputs of the weights' gradients; the first dimension is time."""
 
     d_gates: tf.Tensor  # [time, 4 * units, batch]
-    d_projected: tf.Tensor | None  # [time, projection_dim, batch], of the projection's output
+    d_projected: tf.Tensor | None  # [time, projection_dim, batch], the projection's output gradient
     unprojected: tf.Tensor | None  # [time, units, batch], the projection's input
 
 
@@ -163,9 +163,9 @@ def _steps_back(
     d_hidden: tf.Tensor,
     d_cell: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, _Steps]:
-    """Gradients of the state before the first step, and the inputs of the weights' gradients."""
+    """Gradients of the initial state, and the inputs of the weights' gradients."""
     has_projection = weights.projection_kernel is not None
-    # Transposed once: a transposed left operand inside the loop is several times slower.
+    # Transpose once: `transpose_a` inside the loop is several times slower.
     recurrent_t = tf.transpose(weights.recurrent_kernel)  # [projection_dim, 4 * units]
     projection_t = tf.transpose(weights.projection_kernel) if has_projection else None
     num_steps = tf.shape(inputs)[1]
@@ -208,7 +208,7 @@ def _steps_back(
 
 
 def _inside(gradient: tf.Tensor, values: tf.Tensor, limit: float | None) -> tf.Tensor:
-    """The gradient of a clip: zero where it limits, since the value there is constant."""
+    """The gradient of a clip: zero where the value is clipped."""
     if limit is None:
         return gradient
     return gradient * tf.cast(tf.abs(values) < limit, gradient.dtype)
@@ -221,11 +221,11 @@ def _of_inputs_and_weights(
     input_kernel: tf.Tensor,
     weights: LstmWeights,
 ) -> list[tf.Tensor]:
-    """Gradients of inputs, input kernel, recurrent kernel, bias and projection kernel, if any."""
+    """Gradients of inputs, input kernel, recurrent kernel, bias and, if any, projection kernel."""
     d_bias = tf.reduce_sum(steps.d_gates, axis=0)  # [4 * units, batch]
-    # In the precision of the kernels, as their gradients have to be.
+    # The gradients of the kernels must have the kernels' dtype.
     d_gates = tf.cast(_columns(steps.d_gates), input_kernel.dtype)  # [4 * units, time * batch]
-    # Input and recurrent kernel see the same gradient: one product serves both.
+    # Input and recurrent kernel have the same output gradient, so one product computes both.
     right = tf.concat([_columns(tf.transpose(inputs, [1, 2, 0])), _columns(previous_hiddens)], 0)
     right = tf.cast(right, input_kernel.dtype)
     both = tf.matmul(d_gates, right, transpose_b=True)  # [4 * units, input_dim + projection_dim]

@@ -1,10 +1,10 @@
 """The recurrence of a projected LSTM, feature-major: `[features, batch]`, kernels on the left.
 
-Everything here is a pure function. `scan` runs the steps; `lstm_gradient` gives the same
-values for training, with a gradient written by hand.
-Products of the shape `[4 * units, P] x [P, batch]` run near the machine's limit at each batch
-size, which the usual `[batch, P] x [P, 4 * units]` does not: 188 ms against 395 ms for one
-layer of the original size, both directions, 24 steps of batch 32 (performance.md, point 1).
+All functions are pure. `scan` runs the steps; `lstm_gradient` computes the same values with a
+custom gradient, for training.
+Products of the form `[4 * units, P] x [P, batch]` run near the machine's limit for every batch
+size, unlike the usual `[batch, P] x [P, 4 * units]`: 188 ms against 395 ms for one layer of the
+original size, both directions, 24 steps of batch 32 on 2 cores.
 """
 
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 # Multiply the inputs of STEPS_AT_ONCE steps in one matmul; with small batches use more steps, until
-# it has COLUMNS_AT_ONCE columns. The gates of all steps at once were by far the largest arrays of a
-# pass, in newly allocated memory each time, whose first use took a third of the product's time.
+# it has COLUMNS_AT_ONCE columns. Not all steps at once: their gates would be by far the largest
+# array of a pass, and the first use of newly allocated memory takes a third of the product's time.
 STEPS_AT_ONCE, COLUMNS_AT_ONCE = 8, 256
 
 
@@ -29,12 +29,11 @@ class LstmWeights(NamedTuple):
 
     Attributes:
       recurrent_kernel: `[4 * units, projection_dim]`.
-      bias: `[4 * units, batch]`, the same for each row of the batch; the 1 of the forget gate is
-        part of it.
-      projection_kernel: `[projection_dim, units]`, or None where the output is the hidden vector.
+      bias: `[4 * units, batch]`, equal for all rows of the batch; includes the forget gate's 1.
+      projection_kernel: `[projection_dim, units]`, or None for no projection.
       cell_clip: limit of the cell's magnitude, or None.
-      projection_clip: limit of the projected output's magnitude, or None; without a projection
-        it does nothing, as in TensorFlow's `LSTMCell`.
+      projection_clip: limit of the projected output's magnitude, or None; ignored without a
+        projection, as in TensorFlow's `LSTMCell`.
     """
 
     recurrent_kernel: tf.Tensor
@@ -45,7 +44,7 @@ class LstmWeights(NamedTuple):
 
 
 def clip(value: tf.Tensor, limit: float | None) -> tf.Tensor:
-    """The value with its magnitude limited, if there is a limit."""
+    """Clips a value to [-limit, limit], if there is a limit."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)
 
 
@@ -53,8 +52,8 @@ class Activations(NamedTuple):
     """Intermediate values of one step, each `[units, batch]`.
 
     Attributes:
-      i, j, f, o: input gate, candidate, forget gate and output gate, activated.
-      tanh_cell: of the new cell, after its clip.
+      i, j, f, o: input gate, candidate, forget gate and output gate, after their activations.
+      tanh_cell: tanh of the new cell, after its clip.
     """
 
     i: tf.Tensor
@@ -65,9 +64,9 @@ class Activations(NamedTuple):
 
 
 def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """`kernel @ values`, computed in the kernel's precision and returned in that of the values.
+    """`kernel @ values`, computed in the kernel's dtype and returned in the values' dtype.
 
-    They differ under a mixed precision policy, where products alone are in half precision.
+    They differ under a mixed precision policy, where only products are in half precision.
     """
     return tf.cast(tf.matmul(kernel, tf.cast(values, kernel.dtype)), values.dtype)
 
@@ -75,12 +74,12 @@ def product(kernel: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 def step(
     gates: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, weights: LstmWeights
 ) -> tuple[tf.Tensor, tf.Tensor, Activations]:
-    """One step: the input's part of the gates `[4 * units, batch]`, to hidden and cell."""
-    # One pass over all three; the bias has the batch's width because broadcasting is slower.
+    """One step. `gates` is W x, `[4 * units, batch]`; returns hidden, cell and activations."""
+    # One pass over all three; the bias is as wide as the batch because broadcasting is slower.
     gates = tf.add_n([gates, product(weights.recurrent_kernel, hidden), weights.bias])
     units = cell.shape[0]
     i, j, f_and_o = tf.split(gates, [units, units, 2 * units])
-    # One operation for two adjacent gates: with few rows, calls cost more than arithmetic.
+    # One operation for two adjacent gates: with few rows, op calls cost more than arithmetic.
     f, o = tf.split(tf.sigmoid(f_and_o), 2)
     i, j = tf.sigmoid(i), tf.tanh(j)
     cell = clip(f * cell + i * j, weights.cell_clip)  # [units, batch]
@@ -95,9 +94,8 @@ def step(
 def input_gates(columns: tf.Tensor, input_kernel: tf.Tensor) -> tf.Tensor:
     """W x for several steps at once: `[input_dim, time, batch]` to `[4 * units, time, batch]`.
 
-    One large product: one for each step, batched or not, was slower at every size (performance.md,
-    point 2); so was the product the other way round, `[time * batch, 4 * units]`, by a tenth of
-    the whole layer's time.
+    One large product. A product per step, batched or not, was slower for every size, and so was the
+    transposed product `[time * batch, 4 * units]`, by a tenth of the layer's total time.
     """
     input_dim, num_steps, batch = tf.unstack(tf.shape(columns))
     gates = product(input_kernel, tf.reshape(columns, [input_dim, -1]))
@@ -123,20 +121,20 @@ def scan(
       input_kernel: `[4 * units, input_dim]`.
       weights: weights and clips.
       lengths: int32 `[batch]` or None.
-      hold_state_past_length: whether a row's state stays as it is after its last real step. If not,
-        the returned state has no meaning where there are lengths.
-      lengths_descending: whether no row is longer than the one before it. Rows that have ended are
+      hold_state_past_length: whether a row's state remains constant after its last real step. If
+        False and there are lengths, the returned state is undefined.
+      lengths_descending: whether the rows are sorted by descending length. Rows that have ended are
         then the last ones, and the products skip them.
 
     Returns:
-      Outputs `[time, projection_dim, batch]` (past a row's length without meaning), and the last
-      hidden and cell state.
+      Outputs `[time, projection_dim, batch]`, undefined past a row's length, and the last hidden
+      and cell state.
     """
     columns = tf.transpose(inputs, [2, 1, 0])  # [input_dim, time, batch]
     batch, num_steps = tf.shape(inputs)[0], tf.shape(inputs)[1]
     steps_at_once = tf.maximum(STEPS_AT_ONCE, COLUMNS_AT_ONCE // tf.maximum(batch, 1))
-    # What a tf.TensorArray is inside. That knows element shapes as far as they are static, and the
-    # converter to LiteRT takes a batch of -1 literally (TensorFlow's issue 38776).
+    # The ops beneath tf.TensorArray. That would pass only the static part of the element shape, and
+    # the LiteRT converter fails with an unknown batch of -1 (TensorFlow issue 38776).
     element_shape = tf.shape(hidden)
     outputs = tf.raw_ops.TensorListReserve(
         element_shape=element_shape, num_elements=num_steps, element_dtype=inputs.dtype
@@ -180,9 +178,9 @@ def scan(
 
 
 class _Rows:
-    """The rows of a batch sorted by length that have not ended when some steps begin.
+    """The rows of a batch, sorted by descending length, that have not ended before step `start`.
 
-    The last dimension of all tensors is the batch. Without lengths these are all rows.
+    The last dimension of all tensors is the batch. Without lengths, all rows are selected.
     """
 
     def __init__(self, batch: tf.Tensor, lengths: tf.Tensor | None, start: tf.Tensor) -> None:
@@ -192,15 +190,15 @@ class _Rows:
             self._num_ended = batch - self._count
 
     def first(self, values: tf.Tensor) -> tf.Tensor:
-        """These rows of a batch."""
+        """Selects the rows."""
         return values if self._count is None else values[..., : self._count]
 
     def pad(self, values: tf.Tensor) -> tf.Tensor:
-        """These rows padded with zeros to the whole batch, `[features, batch]`."""
+        """Pads the selected rows with zeros to the whole batch, `[features, batch]`."""
         return values if self._count is None else tf.pad(values, [[0, 0], [0, self._num_ended]])
 
     def put(self, values: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
-        """A batch with these rows in place of its own, `[features, batch]`."""
+        """Replaces the selected rows of a batch by `values`, `[features, batch]`."""
         if self._count is None:
             return values
         return tf.ensure_shape(tf.concat([values, batch[:, self._count :]], axis=1), batch.shape)

@@ -21,44 +21,45 @@ class ProjectedLstm(keras.layers.Layer):
         c' = clip(sigmoid(f + 1) * c + sigmoid(i) * tanh(j), cell_clip)
         h' = clip(P (sigmoid(o) * tanh(c')), projection_clip)
 
-    The order of the gates and the 1 added to the forget gate (it is not part of the bias) are
-    those of TensorFlow 1's `LSTMCell`, so published weights load without arithmetic. As there,
-    an LSTM without a projection has no projection clip. `clip(v, limit)` limits the magnitude.
+    The order of the gates and the 1 added to the forget gate, which is not part of the bias, are
+    those of TensorFlow 1's `LSTMCell`, so bilm-tf's weights are only transposed when they are
+    loaded. As there, an LSTM without projection has no projection clip. `clip(v, limit)` limits the
+    magnitude.
 
     Kernels are stored for multiplication from the left: W `[4 * units, input_dim]`,
     R `[4 * units, projection_dim]`, P `[projection_dim, units]`; see `lstm_scan` for the reason.
-    They start as Glorot uniform draws over the joint matrix `[input_dim + projection_dim,
-    4 * units]`, which is how bilm-tf's graph initialises them; the bias starts at zero.
+    W and R are initialized as one Glorot uniform matrix `[input_dim + projection_dim, 4 * units]`,
+    as in bilm-tf's graph, P as its own; the bias is initialized with zeros.
 
-    Under a mixed precision policy the products with W, R and P are in half precision; gates, clips,
-    outputs and the state are in the precision of the weights, float32.
+    Under a mixed precision policy, the products with W, R and P are in half precision; gates,
+    clips, outputs and state have the dtype of the weights, float32.
 
-    Nothing is remembered between calls: pass the returned state back in to continue a sequence.
+    The layer keeps no state between calls: to continue a sequence, pass the returned state.
 
     Args:
       units: width of the cell.
       projection_dim: width of the output; None or `units` means no projection.
-      cell_clip: limit for the cell, or None.
-      projection_clip: limit for the output, or None.
-      seed: integer that fixes the initial weights, or None.
-      without_initialization: whether weights start as zeros; for weights read from a file.
-      always_projects: whether there is a projection also where `projection_dim` is `units`; it may
-        then be wider than `units`.
+      cell_clip: limit of the cell's magnitude, or None.
+      projection_clip: limit of the output's magnitude, or None.
+      seed: integer seed of the initial weights; None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
+      always_projects: whether there is a projection even if `projection_dim` equals `units`;
+        `projection_dim` may then also be larger.
 
     Call arguments:
-      inputs: `[batch, time, input_dim]`, time at least 1, batch possibly 0.
+      inputs: `[batch, time, input_dim]`; time is at least 1, batch can be 0.
       initial_state: `LstmState`, or None for zeros.
       lengths: int32 `[batch]`, or None. If given, the returned state is the one after each row's
-        last real step, and outputs past a row's length have no meaning.
-      training: if True and there are no lengths, activations are kept for a cheaper gradient;
-        values are the same.
-      hold_state_past_length: whether a row's state stays as it is after its last real step. False
-        saves a little time with lengths; the returned state has no meaning then.
-      lengths_descending: whether no row is longer than the one before it. Rows that have ended are
-        then skipped, which saves time but needs shapes that depend on values: neither XLA nor
-        converters take those.
-      save_activations: bool scalar, or None. As `training`, but decided when the graph runs; it
-        needs `lengths_descending` and no `hold_state_past_length`.
+        last real step, and outputs past a row's length are undefined.
+      training: if True and there are no lengths, activations are saved for a cheaper gradient; the
+        outputs are the same.
+      hold_state_past_length: whether a row's state remains constant after its last real step. With
+        lengths, False saves a little time, and the returned state is undefined.
+      lengths_descending: whether the rows are sorted by descending length. Rows that have ended are
+        then skipped, which saves time but makes shapes depend on values; XLA and converters don't
+        support that.
+      save_activations: bool scalar, or None. Like `training`, but evaluated when the graph runs;
+        requires `lengths_descending`, and `hold_state_past_length` must be False.
 
     Returns:
       Outputs `[batch, time, projection_dim]` and the last `LstmState`.
@@ -83,7 +84,7 @@ class ProjectedLstm(keras.layers.Layer):
         always_projects: bool = False,
         **kwargs: Any,
     ) -> None:
-        # Without autocast, here and for the weights: the state is not to be rounded.
+        # No autocast, here and for the weights: it would round the state.
         super().__init__(autocast=False, **kwargs)
         if units < 1:
             raise ValueError(f"ProjectedLstm: units must be at least 1, got {units}")
@@ -107,27 +108,27 @@ class ProjectedLstm(keras.layers.Layer):
 
     @property
     def has_projection(self) -> bool:
-        """Whether the output is projected from the cell."""
+        """Whether the layer has a projection."""
         return self.always_projects or self.projection_dim != self.units
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         input_dim = last_dimension("ProjectedLstm", inputs_shape)
         limit = (6.0 / (input_dim + self.projection_dim + 4 * self.units)) ** 0.5
-        as_they_are = {"autocast": False}
+        no_autocast = {"autocast": False}
         self.input_kernel = self.add_weight(
             name="input_kernel",
             shape=(4 * self.units, input_dim),
             initializer=self._initial_values.uniform(limit, "input_kernel"),
-            **as_they_are,
+            **no_autocast,
         )
         self.recurrent_kernel = self.add_weight(
             name="recurrent_kernel",
             shape=(4 * self.units, self.projection_dim),
             initializer=self._initial_values.uniform(limit, "recurrent_kernel"),
-            **as_they_are,
+            **no_autocast,
         )
         self.bias = self.add_weight(
-            name="bias", shape=(4 * self.units,), initializer="zeros", **as_they_are
+            name="bias", shape=(4 * self.units,), initializer="zeros", **no_autocast
         )
         projection_limit = (6.0 / (self.projection_dim + self.units)) ** 0.5
         self.projection_kernel = None
@@ -136,7 +137,7 @@ class ProjectedLstm(keras.layers.Layer):
                 name="projection_kernel",
                 shape=(self.projection_dim, self.units),
                 initializer=self._initial_values.uniform(projection_limit, "projection_kernel"),
-                **as_they_are,
+                **no_autocast,
             )
 
     def call(
@@ -154,7 +155,7 @@ class ProjectedLstm(keras.layers.Layer):
         if initial_state is None:
             initial_state = self.zero_state(batch)
         hidden, cell = (tf.transpose(tf.cast(s, inputs.dtype)) for s in initial_state)
-        # Added here, the forget gate's 1 costs nothing in each step.
+        # Add the forget gate's 1 here, once, instead of in each step.
         is_forget = tf.repeat(tf.constant([0.0, 0.0, 1.0, 0.0], inputs.dtype), self.units)
         bias = (tf.convert_to_tensor(self.bias) + is_forget)[:, tf.newaxis]
         weights = lstm_scan.LstmWeights(

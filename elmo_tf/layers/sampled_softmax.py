@@ -1,4 +1,4 @@
-"""Softmax over a large vocabulary: sampled for training, exact for evaluation, in blocks both."""
+"""Softmax over a large vocabulary: sampled for training, exact for evaluation."""
 
 import math
 from collections.abc import Sequence
@@ -26,28 +26,28 @@ class SampledSoftmax(keras.layers.Layer):
                   expected_count(w) = 1 - (1 - p(w)) ** num_tries
                   p(w) = log((w + 2) / (w + 1)) / log(vocabulary_size + 1)
 
-    The sampled loss is that of `tf.nn.sampled_softmax_loss` with the log-uniform sampler, unique
-    samples and accidental hits removed; it is for training only. Class ids must run from frequent
-    to rare, as p falls with the id. Its cost and that of its gradient depend on the number of
-    negatives, not on the vocabulary: the gradients of both weights are `tf.IndexedSlices` with the
-    distinct ids of targets and negatives, each once, so that their norm is that of the whole
-    gradient and an optimizer may apply them row by row.
+    The sampled loss equals `tf.nn.sampled_softmax_loss` with the log-uniform sampler, unique
+    samples and accidental hits removed; use it only for training. Class ids must be sorted by
+    descending frequency, since p decreases with the id. The cost of the loss and of its gradient
+    depends on the number of negatives, not on the vocabulary: the gradients of both weights are
+    `tf.IndexedSlices` whose rows are the distinct ids of targets and negatives. Since no row occurs
+    twice, their norm is the norm of the dense gradient, and an optimizer can apply them row by row.
 
-    Weights: `kernel [vocabulary_size, dim]`, starting as normal(0, 1 / sqrt(dim)), and `bias
-    [vocabulary_size]`, zeros. All is computed in float32 whatever the precision policy.
+    Weights and their initial values: `kernel [vocabulary_size, dim]`, normal(0, 1 / sqrt(dim)), and
+    `bias [vocabulary_size]`, zeros. Everything is computed in float32 under any dtype policy.
 
     Args:
       vocabulary_size: number of classes, at least 1.
-      seed: integer that fixes the initial weights, or None.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      seed: integer seed of the initial weights; None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Call arguments:
       inputs: `[positions, dim]`.
       targets: int32 `[positions]`, from 0 to vocabulary_size - 1.
-      negatives: int32 `[num_samples]`, distinct, one draw for all positions (see
-        `elmo_tf.training.negatives`), or None for the full softmax. Memory depends on neither
-        number of classes beside their weights, see `log_sum_exp`.
-      num_tries: scalar, how many draws it took to find that many distinct negatives.
+      negatives: int32 `[num_samples]`, distinct, shared by all positions (see
+        `elmo_tf.training.negatives`), or None for the full softmax. Logits are computed in blocks,
+        so memory does not grow with either number of classes; see `log_sum_exp`.
+      num_tries: scalar, number of draws it took to find these distinct negatives.
 
     Returns:
       float32 `[positions]`.
@@ -69,7 +69,7 @@ class SampledSoftmax(keras.layers.Layer):
         without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
-        # Without autocast, here and for the weights: a cast would copy the whole kernel each step.
+        # No autocast, here and for the weights: it would copy the whole kernel in each step.
         super().__init__(autocast=False, **kwargs)
         if vocabulary_size < 1:
             raise ValueError(
@@ -120,31 +120,31 @@ class SampledSoftmax(keras.layers.Layer):
         num_tries: tf.Tensor | int,
     ) -> tf.Tensor:
         num_samples = tf.shape(negatives)[0]
-        # Negatives come first, so they keep their order and are the first rows of what is gathered.
+        # Negatives come first, so that they keep their order and are the first gathered rows.
         ids, index = tf.unique(tf.concat([negatives, targets], axis=0))
         tf.debugging.assert_equal(
             index[:num_samples], tf.range(num_samples), "SampledSoftmax: negatives must be distinct"
         )
-        target_row = index[num_samples:]  # [positions], a row of the following
+        target_row = index[num_samples:]  # [positions], row of the target in `kernel` and `bias`
         kernel = gather_rows(self.kernel, ids)  # [ids, dim]
         bias = gather_rows(self.bias, ids) - self._log_expected_count(ids, num_tries)
         target_logits = _logits_of_rows(inputs, kernel, bias, target_row)
-        # `target_row` excludes the target from the negatives. If it isn't one of them, the row is
-        # beyond their rows and excludes none.
+        # Exclude the target from the negatives. If it is not one of them, its row is beyond theirs,
+        # and nothing is excluded.
         of_negatives = log_sum_exp(kernel[:num_samples], bias[:num_samples], inputs, target_row)
-        # log(exp(a) + exp(b)) - a without putting a and b into one array
+        # log(exp(a) + exp(b)) - a, without stacking a and b
         return tf.nn.softplus(of_negatives - target_logits)
 
     def _log_expected_count(self, ids: tf.Tensor, num_tries: tf.Tensor | int) -> tf.Tensor:
-        """Log of how often the sampler is expected to draw each id within `num_tries`, below 1."""
-        # log1p: for a large id (id + 2) / (id + 1) is 1 plus little that float32 can hold.
+        """Log of the probability, at most 1, that `num_tries` draws include each id."""
+        # log1p: for a large id, (id + 2) / (id + 1) rounds to almost 1 in float32.
         probability = tf.math.log1p(1 / (tf.cast(ids, tf.float32) + 1))
         probability /= math.log(self.vocabulary_size + 1)
         log_never = tf.cast(num_tries, tf.float32) * tf.math.log1p(-probability)
         return tf.math.log(-tf.math.expm1(log_never))
 
     def target_logits(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """The logit of one class at each position, `[positions]`; arguments as for the call."""
+        """The logit of the target at each position, `[positions]`; arguments as for the call."""
         inputs = tf.cast(inputs, tf.float32)
         return _logits_of_rows(inputs, self.kernel.value, self.bias.value, targets)
 
@@ -160,13 +160,13 @@ class SampledSoftmax(keras.layers.Layer):
         excluded: Sequence[int] = (),
         block_size: int = 8192,
     ) -> TopClasses:
-        """The classes with the largest sum of log-probabilities under several inputs.
+        """The classes with the largest sum of log-probabilities over several inputs.
 
         Args:
           inputs: `[directions, positions, dim]`: one softmax per position and direction of a
             language model.
           num_top: number of classes to find at each position.
-          excluded: ids, each once, that are never among them; they count in the normalization.
+          excluded: distinct ids to exclude from the result; the normalization includes them.
           block_size: number of classes per block; memory is
             `[directions, positions, block_size + num_top]`.
         """
@@ -195,5 +195,5 @@ class SampledSoftmax(keras.layers.Layer):
 def _logits_of_rows(
     inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, row: tf.Tensor
 ) -> tf.Tensor:
-    """The logit of one class a position, that of row `row` of the weights: `[positions]`."""
+    """The logit of one class per position, given by its row in the weights: `[positions]`."""
     return tf.reduce_sum(inputs * tf.gather(kernel, row), axis=-1) + tf.gather(bias, row)

@@ -1,4 +1,4 @@
-"""The scalar mix: one weighted average of all layers of a language model."""
+"""The scalar mix: a weighted average of all layers of a biLM."""
 
 import math
 from collections.abc import Sequence
@@ -14,38 +14,38 @@ Mask: TypeAlias = tf.Tensor | None
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ScalarMix(keras.layers.Layer):
-    """Averages the layers of a biLM with learned weights: the ELMo vector of each token.
+    """Averages the layers of a biLM with learned weights, which gives each token's ELMo vector.
 
         s = softmax(layer_weights)
         y = gamma * (sum over layers k of s_k * norm(x_k))         zeros where the mask is False
 
-    `norm` does nothing unless asked to. With `do_layer_norm` it takes the mean and the variance of
-    one layer over every value of every real token of the batch, as bilm-tf does:
+    `norm` is the identity by default. With `do_layer_norm`, it uses the mean and the variance of a
+    layer over all values of all real tokens in the batch, as bilm-tf does:
 
         norm(x) = (x - mean) / sqrt(variance + 1e-12)
 
-    so results then depend on what else is in the batch. With `use_top_only`, y = gamma * x_top:
-    there are no layer weights (`layer_weights` is None), no normalisation and no penalty.
+    so the result for a token depends on the rest of the batch. With `use_top_only`, y = gamma *
+    x_top, without layer weights (`layer_weights` is None), normalization or penalty.
 
-    Weights: `layer_weights [num_layers]`, starting at zero (all layers alike), and `gamma []`,
-    starting at 1. Both are float32 and so are the sums, whatever the precision policy.
+    Weights and their initial values: `layer_weights [num_layers]`, zeros (all layers are equal),
+    and `gamma []`, 1. Weights and sums are float32 under any dtype policy.
 
     Args:
-      num_layers: how many layers are mixed, at least 1.
-      do_layer_norm: whether each layer is normalised before it is weighted.
-      l2_coefficient: 0 or more; `l2_coefficient * sum(layer_weights ** 2)` joins `losses`.
-      use_top_only: whether to take the last layer instead of an average.
-      initial_weights: start of `layer_weights`, before the softmax. With `trainable=False` these
-        are the weights for good; `[-1e9, 0, -1e9]` takes the second of three layers only.
+      num_layers: number of layers to mix, at least 1.
+      do_layer_norm: whether to normalize each layer before it is weighted.
+      l2_coefficient: 0 or more; adds `l2_coefficient * sum(layer_weights ** 2)` to `losses`.
+      use_top_only: whether to use the last layer instead of an average.
+      initial_weights: initial `layer_weights`, before the softmax. They remain fixed with
+        `trainable=False`; `[-1e9, 0, -1e9]` then selects the second of three layers.
 
     Call arguments:
       layers: list of num_layers tensors `[batch, time, dim]`, lowest layer first, or one tensor
         `[batch, num_layers, time, dim]`.
-      mask: bool `[batch, time]`, True for real tokens, or None if all are. What stands elsewhere,
-        NaN included, reaches neither the result nor the gradient.
+      mask: bool `[batch, time]`, True for real tokens, or None if all tokens are real. Values
+        elsewhere, even NaN, affect neither the result nor the gradient.
 
     Returns:
-      `[batch, time, dim]`, of the compute dtype of the layer's policy.
+      `[batch, time, dim]`, in the compute dtype of the layer's policy.
 
     Example:
       >>> mix = ScalarMix(num_layers=3)
@@ -64,11 +64,11 @@ class ScalarMix(keras.layers.Layer):
         initial_weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        # Without autocast, here and for the weights, full precision is not lost on the way in.
+        # No autocast, here and for the weights: it would round the inputs to half precision.
         super().__init__(autocast=False, **kwargs)
         if num_layers < 1:
             raise ValueError(f"ScalarMix: num_layers must be at least 1, got {num_layers}")
-        if not 0 <= l2_coefficient < math.inf:  # NaN is neither
+        if not 0 <= l2_coefficient < math.inf:  # also rejects NaN
             raise ValueError(
                 f"ScalarMix: l2_coefficient must be finite and 0 or more, got {l2_coefficient}"
             )
@@ -114,11 +114,13 @@ class ScalarMix(keras.layers.Layer):
         if self.use_top_only:
             mixed = _real_values(layers[-1], is_real)
         else:
-            shares = tf.unstack(tf.nn.softmax(self.layer_weights))
+            mix_weights = tf.unstack(tf.nn.softmax(self.layer_weights))
             values = (_real_values(layer, is_real) for layer in layers)
             if self.do_layer_norm:
                 values = (_normalize(layer, is_real) for layer in values)
-            mixed = tf.add_n([share * layer for share, layer in zip(shares, values, strict=True)])
+            mixed = tf.add_n(
+                [weight * layer for weight, layer in zip(mix_weights, values, strict=True)]
+            )
         return tf.cast(self.gamma * mixed, self.compute_dtype)
 
     def _listed(self, layers: Any) -> Sequence[tf.Tensor]:
@@ -141,7 +143,7 @@ class ScalarMix(keras.layers.Layer):
 
 
 def _one_mask(mask: Any) -> Mask:
-    """The mask itself. Keras hands down a list, one mask a layer: they speak of the same tokens."""
+    """The mask. Keras passes a list with one mask per layer, all for the same tokens."""
     if isinstance(mask, (list, tuple)):
         return next((each for each in mask if each is not None), None)
     return mask
@@ -150,18 +152,18 @@ def _one_mask(mask: Any) -> Mask:
 def _real_values(layer: tf.Tensor, is_real: Mask) -> tf.Tensor:
     """`layer` in float32, zero outside the mask.
 
-    By selection: NaN times zero is NaN, in the result or in the gradient.
+    Selects instead of multiplying, since NaN times zero is NaN, in the result and the gradient.
     """
     layer = tf.cast(layer, tf.float32)
     return layer if is_real is None else tf.where(is_real, layer, 0.0)
 
 
 def _normalize(layer: tf.Tensor, is_real: Mask) -> tf.Tensor:
-    """Zero mean and unit variance over all values of real tokens; zeros stay outside the mask."""
+    """Normalizes to zero mean and unit variance over real tokens; zeros outside the mask."""
     if is_real is None:
         is_real = tf.ones([1, 1, 1], tf.bool)
     count = tf.reduce_sum(tf.cast(tf.broadcast_to(is_real, tf.shape(layer)), tf.float32))
-    count = tf.maximum(count, 1.0)  # a batch of padding alone
+    count = tf.maximum(count, 1.0)  # if the batch is all padding
     mean = tf.reduce_sum(layer) / count
     centred = tf.where(is_real, layer - mean, 0.0)
     variance = tf.reduce_sum(tf.square(centred)) / count

@@ -1,4 +1,4 @@
-"""Checks of the shapes that layers are built for."""
+"""Checks of input shapes."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ def last_dimension(layer: str, shape: Sequence[int | None]) -> int:
     """The size of the last dimension of a layer's inputs.
 
     Raises:
-      ValueError: it is not known, so that the shapes of weights are not either.
+      ValueError: it is unknown, so the shapes of weights are unknown too.
     """
     dim = shape[-1]
     if dim is None:

@@ -1,4 +1,4 @@
-"""The most probable classes under several softmaxes at once, in bounded memory."""
+"""Finds the most probable classes of several softmaxes combined, in bounded memory."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ class TopClasses(NamedTuple):
 
     Attributes:
       ids: int32 `[positions, num_top]`.
-      scores: float32 `[positions, num_top]`, sums over the directions of the log-probabilities, in
+      scores: float32 `[positions, num_top]`, sums of the log-probabilities over the directions, in
         descending order.
       log_probabilities: float32 `[directions, positions, num_top]`.
-      log_normalizers: float32 `[directions, positions]`, of the whole softmax, excluded classes
-        too.
+      log_normalizers: float32 `[directions, positions]`, of the softmax over all classes, including
+        excluded ones.
     """
 
     ids: tf.Tensor
@@ -26,7 +26,7 @@ class TopClasses(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """The best classes of the blocks so far, with their logits still."""
+    """The best classes of the blocks so far, with unnormalized logits."""
 
     ids: tf.Tensor  # [positions, num_top]
     totals: tf.Tensor  # [positions, num_top], sums over the directions
@@ -41,18 +41,18 @@ def top_classes(
     excluded: Sequence[int] = (),
     block_size: int = 8192,
 ) -> TopClasses:
-    """The classes w with the largest sum over the directions d of log p(w | inputs[d]).
+    """Finds the classes w with the largest sum over the directions d of log p(w | inputs[d]).
 
-    Each log p is normalized over all classes. Classes are processed in blocks, of which only the
-    best so far are stored; memory is that of `[directions, positions, block_size + num_top]` for
-    any number of classes. Of classes with equal sums the one with the lower id comes first.
+    Each log p is normalized over all classes. Classes are processed in blocks, and only the best so
+    far are stored, so memory is `[directions, positions, block_size + num_top]` for any number of
+    classes. Of classes with equal sums, the one with the lower id comes first.
 
     Args:
-      inputs: `[directions, positions, dim]`; the first dimension is known while tracing.
+      inputs: `[directions, positions, dim]`; the first dimension must be static.
       kernel: `[classes, dim]`.
       bias: `[classes]`.
-      num_top: number of classes to find, from 0 to the number of those that are not excluded.
-      excluded: ids, each once, that are never among them; they count in the normalization.
+      num_top: number of classes to find, from 0 to the number of classes that are not excluded.
+      excluded: distinct ids to exclude from the result; the normalization includes them.
       block_size: number of classes per block.
     """
     num_directions, num_positions, num_classes = (
@@ -69,7 +69,7 @@ def top_classes(
 
     def add_block(start: tf.Tensor, normalizers: tf.Tensor, best: _Best) -> tuple:
         end = tf.minimum(start + block_size, num_classes)
-        # Positions are the first axis here, unlike in the losses: top_k reads contiguous values.
+        # Unlike in the losses, classes are the last axis: top_k reads contiguous values.
         logits = tf.matmul(flat, kernel[start:end], transpose_b=True) + bias[start:end]
         logits = tf.reshape(logits, [num_directions, num_positions, end - start])
         block = tf.reduce_logsumexp(logits, axis=2)
@@ -80,7 +80,7 @@ def top_classes(
         pairs = zip(best, new, strict=True)
         return end, normalizers, _select(_Best(*(tf.concat(p, axis=-1) for p in pairs)), num_top)
 
-    # Before the first block: any class is better than -inf.
+    # Before the first block, all scores are -inf, which any class exceeds.
     nothing = tf.fill([num_directions, num_positions, num_top], -math.inf)
     best = _Best(tf.zeros_like(nothing[0], tf.int32), nothing[0], nothing)
     _, normalizers, best = tf.while_loop(
@@ -94,9 +94,9 @@ def top_classes(
                 *(tf.TensorShape([*first, None, num_top]) for first in ([], [], [num_directions]))
             ),
         ),
-        parallel_iterations=1,  # more would hold more blocks
+        parallel_iterations=1,  # more would need memory for several blocks
     )
-    # Rounding must not give a probability above 1.
+    # Rounding could otherwise give a probability above 1.
     return TopClasses(
         best.ids,
         tf.minimum(best.totals - tf.reduce_sum(normalizers, axis=0)[:, tf.newaxis], 0.0),
@@ -106,7 +106,7 @@ def top_classes(
 
 
 def _select(candidates: _Best, number: int | tf.Tensor) -> _Best:
-    """The `number` candidates with the largest totals; of equal ones the first."""
+    """The `number` candidates with the largest totals; the first of equal ones."""
     totals, index = tf.math.top_k(candidates.totals, number)  # both [positions, number]
     num_directions = candidates.logits.shape[0]
     indices = tf.broadcast_to(index, tf.concat([[num_directions], tf.shape(index)], axis=0))

@@ -1,14 +1,14 @@
-"""Reads some rows of a large variable without reading the others."""
+"""Reads some rows of a large variable without copying it."""
 
 import keras
 import tensorflow as tf
 
 
 def gather_rows(variable: keras.Variable, rows: tf.Tensor) -> tf.Tensor:
-    """`tf.gather` of a variable's rows, at a cost that does not depend on the variable's size.
+    """Gathers rows of a variable, at a cost that does not depend on the variable's size.
 
-    `tf.gather` copies a mirrored variable as a whole first, because that lacks the method
-    `sparse_read`, which each replica's copy has.
+    `tf.gather` first copies a mirrored variable completely, because it has no method
+    `sparse_read`. The copy of each replica has that method.
 
     Args:
       variable: `[rows, ...]`.

@@ -1,4 +1,4 @@
-"""A table of word vectors, in the place of the character CNN: one vector for each known word."""
+"""A table of word vectors, one per word of the vocabulary, instead of the character CNN."""
 
 import math
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ from elmo_tf.layers.variable_rows import gather_rows
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class WordEmbedding(keras.layers.Layer):
-    """Looks up the vector of each word: y = embedding[id - 1].
+    """Reads the vector of each word from a table: y = embedding[id - 1].
 
-    Its gradient is a `tf.IndexedSlices` with the rows that were looked up, so the cost of a step
-    of training does not depend on the number of words.
+    The gradient is a `tf.IndexedSlices` with only the rows in use, so the cost of a training step
+    does not depend on the number of words.
 
-    Weight: `embedding [vocabulary_size, projection_dim]`, starting as normal(0, 1 /
-    sqrt(projection_dim)), of which vectors have length 1 on average. That is what bilm-tf's softmax
-    starts with, and suits a table that is both; bilm-tf's own table starts as Glorot's
-    uniform(-a, a), a = sqrt(6 / (vocabulary_size + projection_dim)), next to nothing for a large
-    vocabulary. The table is float32 whatever the precision policy; results have the policy's.
+    Weight: `embedding [vocabulary_size, projection_dim]`, initialized with normal(0, 1 /
+    sqrt(projection_dim)), so that vectors have length 1 on average. bilm-tf initializes its softmax
+    in this way, which also suits a table shared with the softmax. bilm-tf's own table has Glorot's
+    uniform(-a, a), a = sqrt(6 / (vocabulary_size + projection_dim)), which is almost zero for a
+    large vocabulary. The table is float32 under any dtype policy; results have the compute dtype.
 
     Args:
       vocabulary_size: number of words.
       projection_dim: width of the result.
-      seed: integer that fixes the initial weights, or None.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      seed: integer seed of the initial weights; None: not repeatable.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Call arguments:
-      word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding. Others are
+      word_ids: int32 of any shape, from 0 to vocabulary_size inclusive; 0 is padding. Other ids are
         an error on CPUs; GPUs and XLA don't check.
-      static_shapes: accepted as `CharCnn` accepts it; here no shape ever depends on values.
+      static_shapes: for compatibility with `CharCnn`; ignored, as shapes never depend on values.
 
     Returns:
-      float `[..., projection_dim]`. Padding gives some vector too; masking is the caller's.
+      float `[..., projection_dim]`. Vectors of padding are not zero: the caller masks them.
 
     Example:
       >>> layer = WordEmbedding(vocabulary_size=10_000, projection_dim=64)
@@ -44,7 +44,7 @@ class WordEmbedding(keras.layers.Layer):
       TensorShape([1, 3, 64])
 
     Reference:
-      bilm-tf trains so with options that have no `char_cnn`.
+      bilm-tf, with options that have no `char_cnn`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WordEmbedding(keras.layers.Layer):
         without_initialization: bool = False,
         **kwargs: Any,
     ) -> None:
-        # Without autocast, here and for the weight: a cast would copy the whole table each step.
+        # No autocast, here and for the weight: it would copy the whole table in each step.
         super().__init__(autocast=False, **kwargs)
         if vocabulary_size < 1:
             raise ValueError(
@@ -79,8 +79,8 @@ class WordEmbedding(keras.layers.Layer):
 
     def call(self, word_ids: tf.Tensor, static_shapes: bool = False) -> tf.Tensor:
         word_ids = tf.convert_to_tensor(word_ids)
-        rows = tf.where(word_ids == 0, 0, word_ids - 1)  # others below 0 stay so, and are refused
-        # `value`, as gathering from a copy of the table would have a gradient of its size.
+        rows = tf.where(word_ids == 0, 0, word_ids - 1)  # negative ids remain negative: an error
+        # Not a copy of the table, whose gradient would be dense.
         return tf.cast(gather_rows(self.embedding, rows), self.compute_dtype)
 
     def compute_output_shape(self, word_ids_shape: Sequence[int | None]) -> tuple:
