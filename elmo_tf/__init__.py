@@ -1,15 +1,15 @@
 """ELMo on TensorFlow 2 and Keras 3: train a biLM, load one, get its vectors, export it.
 
-Reading order of the source: `config` (what a model is), `text.characters` (tokens to character
-ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `model.encoder` (all of it,
-from strings to named outputs), `model.language_model` and `training` (how its weights are learnt),
-`formats` (how they are stored), and `export.saved_model` (how they are shipped).
+Reading order of the source: `config` (a model's architecture), `text.characters` (tokens to
+character ids), `layers` (`char_cnn`, `projected_lstm`, `bilm`, `scalar_mix`), `model.encoder` (the
+whole model, from strings to named outputs), `model.language_model` and `training` (how weights are
+trained), `formats` (how they are stored), and `export.saved_model` (how a model is exported).
 
     encoder = elmo_tf.ElmoEncoder.from_model("options.json,weights.hdf5")
     encoder(["The cat sat on the mat ."])["elmo"]         # [1, 7, 2 * projection_dim]
 
-Names are imported when they are first used: importing TensorFlow takes seconds, and `--help` or
-`batch_to_ids` do not need it.
+Public names are imported at their first use, because importing TensorFlow takes seconds and
+neither `--help` nor `batch_to_ids` needs it.
 """
 
 import importlib

@@ -5,16 +5,16 @@ r"""Perplexity of a trained model on held-out text, with the full softmax.
     python -m elmo_tf.evaluate --model_dir=run --heldout_files=heldout.txt \
         --initial_state_files=train.txt
 
-Every token is scored exactly once in each direction. By default each sentence is read by itself,
-as the exported model reads it, so the figure is the same for every --batch_size. With
---carry_state the LSTM state goes on from sentence to sentence in each of --batch_size streams, as
-in training; that is the figure that bilm-tf reports. With --initial_state_files each sentence is
-read by itself too, but starts from the mean state at the ends of that text's sentences, as an
-export made with the same flag reads it.
+Every token is scored exactly once in each direction. By default each sentence is independent of the
+others, as in an exported model, so the result is the same for every --batch_size. With
+--carry_state the LSTM state continues from sentence to sentence in each of --batch_size streams, as
+in training; bilm-tf reports this perplexity. With --initial_state_files each sentence is
+independent too, but starts from the mean of the final states of that text's sentences, like an
+export that was made with the same flag.
 
-The last line of stdout is JSON: perplexity (exp of the mean of both directions' losses),
-forward_perplexity, backward_perplexity, and num_tokens (scored in each direction: the tokens, and
-one boundary for each sentence).
+The last line of stdout is JSON: perplexity (exp of the mean loss of both directions),
+forward_perplexity, backward_perplexity, and num_tokens (the number of predictions in each
+direction: all tokens, and one boundary per sentence).
 """
 
 import json
@@ -40,9 +40,9 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The directory of a training run, or its best/; or another model that has a softmax and its "
-    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt. --model is another name of this "
-    "flag.",
+    "Directory of a training run, or its best/; or another model with a softmax and its "
+    "vocabulary: its name, or for example a bilm-tf checkpoint with vocab.txt. --model is an alias "
+    "of this flag.",
     _FLAGS,
     required=True,
 )
@@ -50,29 +50,30 @@ command_line.accept_former_name(_FLAGS, "model", "model_dir")
 flags.DEFINE_string(
     "heldout_files",
     None,
-    "The text, a sentence on each line: files or globs, separated by commas.",
+    "Text, one sentence per line: comma-separated files or globs.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_integer(
     "batch_size",
     32,
-    "Sentences scored together, which decides speed and memory; with --carry_state, streams.",
+    "Number of sentences in a batch, which affects speed and memory. With --carry_state, number of "
+    "streams, which affects the result too.",
     lower_bound=1,
     flag_values=_FLAGS,
 )
 flags.DEFINE_bool(
     "carry_state",
     False,
-    "Whether a sentence starts from the state that the one before it left, as in training.",
+    "Start each sentence from the LSTM state at the end of the previous one, as in training.",
     _FLAGS,
 )
 flags.DEFINE_string(
     "initial_state_files",
     None,
-    "Text, a sentence on each line, such as that of the training: files or globs, separated by "
-    "commas. Each sentence of the held-out text then starts from the mean state at the ends of "
-    "these sentences instead of zeros, as in an export with the same flag.",
+    "Text, one sentence per line, for example the training text: comma-separated files or globs. "
+    "Each held-out sentence then starts from the mean of the final states of these sentences "
+    "instead of zeros, as in an export made with the same flag.",
     _FLAGS,
 )
 text_flags.define(_FLAGS, "that of the training run")
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: flags.FlagValues) -> None:
     if options.carry_state and options.initial_state_files is not None:
         raise UsageError(
-            "--initial_state_files: with --carry_state sentences start from the state before them"
+            "--initial_state_files: --carry_state starts each sentence from the previous state"
         )
     command_line.require_stdout("the perplexity")
     paths = lines.expand_globs(options.heldout_files, "--heldout_files")

@@ -1,12 +1,12 @@
-"""Says what a model is: format, files, sizes, layers, words, mix, softmax, and anything odd.
+"""Describes a model: format, files, sizes, layers, vocabulary, mix, softmax, and anything unusual.
 
     python -m elmo_tf.inspect --model=elmo.zip
     python -m elmo_tf.inspect --model=options.json,weights.hdf5 --json
     python -m elmo_tf.inspect --list
 
-Every array is read once, so that NaN, weights that are all zero and damage are found; nothing is
-computed. A model that is recognized but can't be read is described as far as it goes, and the
-command fails. --list shows the published models that have names, which serve as a --model.
+Every array is read once, so that NaN, all-zero weights and damaged files are found. No vectors are
+computed. If a model is recognized but damaged, the command prints what could be read and fails.
+--list shows the models that have names; each name can be the value of --model.
 """
 
 import json
@@ -24,12 +24,12 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "What to describe: the files, directory, zip or tar of a model in any format, its address or "
-    "its name.",
+    "Model to describe: its files, directory, zip or tar in any supported format, its URL or its "
+    "name.",
     _FLAGS,
 )
-flags.DEFINE_bool("json", False, "Whether to print a JSON object in place of lines.", _FLAGS)
-flags.DEFINE_bool("list", False, "Whether to print the published models that have names.", _FLAGS)
+flags.DEFINE_bool("json", False, "Print a JSON object instead of lines.", _FLAGS)
+flags.DEFINE_bool("list", False, "Print the models that have names.", _FLAGS)
 command_line.define_cache_dir(_FLAGS)
 
 _COLUMNS = ("name", "language", "size", "licence", "source")

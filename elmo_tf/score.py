@@ -4,24 +4,25 @@
     python -m elmo_tf.score --model_dir=run/best --input_file=text.txt --output_file=scores.jsonl \\
         --substitutes=10
 
-Each line of the text is a sentence, read by itself. Each gives one line of JSON, in the same order:
+Each line of the text is one sentence, independent of the others. The output has one line of JSON
+for each, in the same order:
 
   tokens              the tokens of the line
-  is_unknown          for each token, whether <UNK> is scored since the vocabulary lacks the token
+  is_unknown          for each token, whether it is not in the vocabulary and is scored as <UNK>
   forward             for each token, log p(token | all tokens before it)
   backward            for each token, log p(token | all tokens after it)
-  forward_boundary    log p(</S> | all tokens), where the forward direction ends
-  backward_boundary   log p(<S> | all tokens), where the backward direction ends
-  substitutes         with --substitutes=K only: for each token the K most probable words
+  forward_boundary    log p(</S> | all tokens), the last prediction of the forward direction
+  backward_boundary   log p(<S> | all tokens), the last prediction of the backward direction
+  substitutes         only with --substitutes=K: for each token the K most probable words
 
-Logarithms are natural, and probabilities those of the full softmax, normalized over the whole
-vocabulary. A blank line has empty lists, and null for both boundaries. The perplexity that
-`evaluate` reports for the text is exp(-(the sum of all these numbers) / (how many they are)).
+Logarithms are natural. Probabilities are those of the full softmax, normalized over the whole
+vocabulary. A blank line gives empty lists, and null for both boundaries. The perplexity that
+`evaluate` reports for the text is exp(-mean), where the mean is over all of these numbers.
 
-A substitute is {"token", "score", "forward", "backward"}. Both log-probabilities are of that word
-in place of the token, given the tokens before and those after; score is their sum, by which the
-words are ranked, best first. It is not normalized again. The token that is there may be among the
-words; <S>, </S> and <UNK> never are.
+A substitute is {"token", "score", "forward", "backward"}. The two log-probabilities are those of
+the word at the token's position, given the tokens before and after it. Their sum, score, ranks the
+words, best first; it is not normalized. The original token may be among the words; <S>, </S> and
+<UNK> never are.
 """
 
 import contextlib
@@ -43,35 +44,35 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The directory of a training run, or its best/; or another model that has a softmax and its "
-    "vocabulary, such as a checkpoint of bilm-tf with vocab.txt. --model is another name of this "
-    "flag.",
+    "Directory of a training run, or its best/; or another model with a softmax and its "
+    "vocabulary: its name, or for example a bilm-tf checkpoint with vocab.txt. --model is an alias "
+    "of this flag.",
     _FLAGS,
     required=True,
 )
 command_line.accept_former_name(_FLAGS, "model", "model_dir")
 flags.DEFINE_string(
-    "input_file", None, "The text, UTF-8, a sentence on each line.", _FLAGS, required=True
+    "input_file", None, "Text file in UTF-8, one sentence per line.", _FLAGS, required=True
 )
 flags.DEFINE_string(
     "output_file",
     None,
-    "The file to write, UTF-8; one that exists is replaced once the new one is complete. Default: "
+    "JSON lines file to write. An existing file is replaced when the new one is complete. Default: "
     "stdout.",
     _FLAGS,
 )
 flags.DEFINE_integer(
     "substitutes",
     0,
-    "Words to find at each token, the most probable ones; all words of the vocabulary if it has "
-    "fewer. 0: none.",
+    "Number of most probable words to list for each token, at most the size of the vocabulary. 0 "
+    "lists none.",
     lower_bound=0,
     flag_values=_FLAGS,
 )
 flags.DEFINE_integer(
     "batch_size",
     32,
-    "Sentences scored together, which decides speed and memory and not the scores.",
+    "Number of sentences in a batch. It affects speed and memory, not the scores.",
     lower_bound=1,
     flag_values=_FLAGS,
 )
@@ -120,13 +121,13 @@ def _find_input(pattern: str) -> str:
 
 
 def _check_output(path: str | None, input_file: str) -> None:
-    """Finds out before the scoring what would be in the way after it."""
+    """Checks before scoring that the output can be written after it."""
     if path and files.check_target(path) == os.path.realpath(input_file):
         raise UsageError(f"--output_file: {path} is --input_file too")
 
 
 def _read(path: str, ends: deque[int]) -> Iterator[bytes]:
-    """The lines of the file; where each ends, in bytes, is appended to `ends`."""
+    """The lines of the file; appends the byte offset of each line's end to `ends`."""
     for number, line, offset in lines.read_lines_from(path):
         lines.check_utf8(line, path, number)
         ends.append(offset)
@@ -135,7 +136,7 @@ def _read(path: str, ends: deque[int]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _open_output(path: str | None) -> Iterator[BinaryIO]:
-    """The file, which is whole or not there at all, or stdout as bytes, whatever its encoding."""
+    """The output file, written atomically, or stdout's bytes, independent of its encoding."""
     if path:
         with files.write_atomically(path) as temporary, open(temporary, "xb") as file:
             yield file
@@ -146,7 +147,7 @@ def _open_output(path: str | None) -> Iterator[BinaryIO]:
 
 
 def _progress(path: str, options: flags.FlagValues) -> tqdm:
-    """A bar on a terminal, unless the scores themselves go to stdout."""
+    """A progress bar on a terminal, unless the scores go to stdout."""
     return tqdm(
         total=os.path.getsize(path) or None,
         unit="B",

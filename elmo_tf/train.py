@@ -1,18 +1,18 @@
-"""Trains an ELMo language model on text, or goes on with a run that was begun before.
+"""Trains an ELMo language model on text, or resumes an earlier run.
 
     python -m elmo_tf.vocab --input_files='train/*.txt' --output_file=vocab.txt
     python -m elmo_tf.train --train_files='train/*.txt' --vocab_file=vocab.txt --model_dir=run \\
         --size=small --heldout_files='heldout/*.txt'
 
-The text is UTF-8 with a sentence on each line. A run ends after --num_epochs passes over it, or
---max_steps. It can be stopped at any time: SIGTERM and Ctrl-C save first, and the same command
-goes on where the run stopped, as if it had never stopped. Flags that are left out then keep the
-run's own values; those that would make it another run are refused.
+The text is UTF-8, one sentence per line. A run ends after --num_epochs passes over it or after
+--max_steps. It can be stopped at any time: on SIGTERM and Ctrl-C it saves first, and the same
+command resumes it with the result of an uninterrupted run. Flags that are omitted then keep the
+run's stored values; flags that would make it a different run are refused.
 
-Held-out perplexity, with the full softmax and each sentence by itself, is computed after each
-epoch and at the end; with --patience it also ends a run early. MODEL_DIR/best keeps the best model
-so far, in a directory that can be used like MODEL_DIR itself. `tensorboard
---logdir=MODEL_DIR/logs` shows curves.
+Held-out perplexity is computed after each epoch and at the end, with the full softmax and with
+each sentence independent of the others. With --patience it can end a run early. MODEL_DIR/best
+holds the best model so far and can be used like MODEL_DIR itself. `tensorboard
+--logdir=MODEL_DIR/logs` shows the curves.
 """
 
 import os
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from elmo_tf.training.loop import Trainer
     from elmo_tf.training.run_directory import Request, Run
 
-_DESCRIPTION = "training.json"  # what makes a directory a run
-# Fraction of the text's words that a vocabulary should have.
+_DESCRIPTION = "training.json"  # marks a directory as a run
+# Minimum fraction of the text's tokens that are in the vocabulary, below which we warn.
 _LEAST_COVERAGE = 0.95
 
-# More parameters for each token of the text than this: the model will know the text by heart.
+# With more parameters per token of text than this, the model can memorize the text.
 _MOST_PARAMETERS_PER_TOKEN = 30
 _FLAGS_OF_ARGUMENTS = {
     "config": "--size or --options_file",
@@ -75,7 +75,7 @@ def _run(options: flags.FlagValues) -> None:
     distribution = distributed.open_distribution(options.distribution)
     if distribution.is_chief:
         run_directory.require_run_or_free(request_parts["directory"])
-    # Only the first of several processes writes in the directory.
+    # Only the chief process writes to the directory.
     lock = run_lock(request_parts["directory"]) if distribution.is_chief else nullcontext()
     with distribution.failures(), lock:
         _train(options, request_parts, distribution)
@@ -107,8 +107,8 @@ def _train(
     outcome = trainer.train()
     if outcome.signal:
         raise StoppedBySignal(
-            f"stopped by {outcome.signal} at step {outcome.step:,} of {run.num_steps:,}, which is "
-            f"saved in {run.directory}; the same command goes on from there",
+            f"stopped by {outcome.signal} at step {outcome.step:,} of {run.num_steps:,}, saved in "
+            f"{run.directory}; the same command resumes from there",
             outcome.signal,
         )
     if not distribution.is_chief:
@@ -120,7 +120,7 @@ def _train(
 
 
 def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
-    """All that is wrong with the flags themselves is found here, before TensorFlow is imported."""
+    """Checks the flags before TensorFlow is imported, and returns the parts of the request."""
     if options.distribution == train_flags.MULTI_WORKER:
         read_cluster(os.environ)
     directory = os.path.expanduser(options.model_dir)
@@ -141,7 +141,7 @@ def _checked_flags(options: flags.FlagValues) -> dict[str, Any]:
 
 
 def _check_apart(export_dir: str | None, model_dir: str) -> None:
-    """An export replaces a directory as a whole, which must not be that of the run."""
+    """Refuses an export directory inside the run's directory, or one that contains it."""
     if export_dir:
         exported, run = (os.path.realpath(os.path.expanduser(p)) for p in (export_dir, model_dir))
         if os.path.commonpath([exported, run]) in (exported, run):
@@ -151,7 +151,7 @@ def _check_apart(export_dir: str | None, model_dir: str) -> None:
 
 
 def _check_export(path: str | None) -> None:
-    """Finds out before the training what would be in the way after it."""
+    """Checks before training that the export can be written after it."""
     from elmo_tf.storage import directories
 
     if path:
@@ -191,13 +191,13 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
     if run.coverage is not None and run.coverage < _LEAST_COVERAGE:
         command_line.warn(
             f"{1 - run.coverage:.1%} of the text's words are not in --vocab_file and are trained "
-            "as <UNK>; was it made with the same --tokenizer and --normalize?"
+            "as <UNK>; use the vocabulary's own --tokenizer and --normalize"
         )
     return run
 
 
 def _with_text_settings(settings: Mapping[str, Any], model: "OpenedModel") -> dict[str, Any]:
-    """The settings, with the model's tokenizer and normalization where no flag says others."""
+    """The settings, with the model's tokenizer and normalization as defaults."""
     own = {"tokenizer": model.tokenizer, "normalize": model.normalize}
     known = {name: value for name, value in own.items() if value is not None}
     for name, value in known.items():
@@ -230,7 +230,7 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> s
 
 
 def _warn_of_settings(run: "Run", num_parameters: int) -> None:
-    """What a user would wish to know before hours of training and not after."""
+    """Warns of settings that are likely mistakes, before hours of training."""
     num_tokens, training = run.text["num_tokens"], run.training
     if num_parameters > _MOST_PARAMETERS_PER_TOKEN * num_tokens and not run.initial_weights:
         command_line.warn(
@@ -245,7 +245,7 @@ def _warn_of_settings(run: "Run", num_parameters: int) -> None:
 
 
 def _summary(run: "Run", num_steps: int, seconds: float, best: Mapping[str, Any] | None) -> str:
-    """One line at the end of a run: how long it took, what came out, and where it is."""
+    """One line at the end of a run: duration, best perplexity, and the model's directory."""
     from elmo_tf.training.heldout import BEST
     from elmo_tf.training.progress import show_duration
 
@@ -266,10 +266,10 @@ def _export(run: "Run", path: str | None, takes_best: bool) -> None:
 
     if not path:
         return
-    if os.path.exists(os.path.expanduser(path)):  # only if the run was complete before
-        print(f"{path} is there already and was left as it is")
+    if os.path.exists(os.path.expanduser(path)):  # possible only if the run was already complete
+        print(f"{path} already exists and was not changed")
         return
-    # Read back from the directory: in half precision the model was only trained.
+    # Load the model from the directory: in memory it may compute in half precision.
     model = os.path.join(run.directory, BEST) if takes_best else run.directory
     with locate.open_model(model) as opened:
         saved_model.export(

@@ -1,11 +1,12 @@
-"""Makes the vocabulary file that training needs from tokenized or raw text.
+"""Makes the vocabulary file for training from tokenized or raw text.
 
     python -m elmo_tf.vocab --input_files='corpus/*.txt' --output_file=vocab.txt
     python -m elmo_tf.vocab --input_files='corpus/*.txt' --output_file=vocab.txt \\
         --tokenizer=unicode_punctuation --normalize=nfc --min_count=3 --max_size=50000
 
-The text is UTF-8 with a sentence on each line. The file gets a word on each line: <S>, </S> and
-<UNK>, then the words by falling counts. Give `train` the same --tokenizer and --normalize.
+The text is UTF-8, one sentence per line. The vocabulary has one word per line: <S>, </S> and <UNK>,
+then the words in order of decreasing frequency. Use the same --tokenizer and --normalize for
+training.
 """
 
 import os
@@ -24,14 +25,14 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "input_files",
     None,
-    "The text: files or globs, separated by commas.",
+    "Text: comma-separated files or globs.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_string(
     "output_file",
     None,
-    "The vocabulary file to write. A file that exists is replaced once the new one is complete.",
+    "Vocabulary file to write. An existing file is replaced when the new one is complete.",
     _FLAGS,
     required=True,
 )
@@ -39,14 +40,14 @@ text_flags.define(_FLAGS)
 flags.DEFINE_integer(
     "min_count",
     1,
-    "Occurrences: words that occur less often are left out.",
+    "Minimum number of occurrences of a word; rarer words are excluded.",
     lower_bound=1,
     flag_values=_FLAGS,
 )
 flags.DEFINE_integer(
     "max_size",
     None,
-    "Lines: the most the file may have, with the three special ones. Without it all words stay.",
+    "Maximum number of lines, including <S>, </S> and <UNK>. Default: no limit.",
     lower_bound=len(vocabulary.SPECIAL_TOKENS) + 1,
     flag_values=_FLAGS,
 )
@@ -78,7 +79,7 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _check_output(path: str, inputs: Sequence[str]) -> None:
-    """Finds out before the counting, which may take hours, what would be in the way after it."""
+    """Checks before counting, which may take hours, that the output can be written after it."""
     target = files.check_target(path)
     if target in [os.path.realpath(name) for name in inputs]:
         raise UsageError(f"--output_file: {path} is one of --input_files too")

@@ -86,7 +86,11 @@ def test_text_is_tokenized_as_the_run_was_unless_told(folder, capfd):
         (["--model_dir=."], 1, r"\.: holds no model: looked for .*; it holds .*"),
         (["--initial_state_files=none*"], 1, r"--initial_state_files: no file matches none\*"),
         (["--initial_state_files=empty.txt"], 1, "--initial_state_files: no sentence with a token"),
-        (["--initial_state_files=a.txt", "--carry_state"], 2, "--initial_state_files: with .*"),
+        (
+            ["--initial_state_files=a.txt", "--carry_state"],
+            2,
+            "--initial_state_files: --carry_state .*",
+        ),
         (["--model_dir=new"], 1, "new: is a training directory without a checkpoint so far"),
     ],
 )

@@ -112,7 +112,7 @@ def test_the_same_command_again_is_harmless(folder, capfd):
     output, errors = capfd.readouterr()
     assert errors == ""
     assert "the run is complete" in output
-    assert "exported is there already and was left as it is" in output
+    assert "exported already exists and was not changed" in output
     assert {path: path.stat().st_mtime_ns for path in folder.glob("run/ckpt*")} == before
 
 
@@ -327,9 +327,9 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroke
         output, errors = process.communicate(timeout=120)
     step = int(re.search(r"at step ([\d,]+)", errors)[1].replace(",", ""))
     assert errors == (
-        "SIGTERM: finishing the step at hand, then saving\n"
-        f"elmo-train: stopped by SIGTERM at step {step} of 480, which is saved in run; "
-        "the same command goes on from there\n"
+        "SIGTERM: finishing the current step, then saving\n"
+        f"elmo-train: stopped by SIGTERM at step {step} of 480, saved in run; "
+        "the same command resumes from there\n"
     )
     assert (process.returncode, os.path.exists(f"run/ckpt-{step}.index")) == (143, True)
     assert output.splitlines()[0] == "counting the tokens of 2 file(s)"

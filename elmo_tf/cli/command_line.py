@@ -1,6 +1,6 @@
-"""What every command shares: flags in, one line per mistake out, an exit status.
+"""Common code of all commands: parses flags, reports errors in one line, returns an exit status.
 
-A command module keeps its own `flags.FlagValues`, so that importing it touches no global flag:
+A command module has its own `flags.FlagValues`, so that importing it defines no global flag:
 
     _FLAGS = flags.FlagValues()
     flags.DEFINE_string("input_file", None, "Text, one sentence a line.", _FLAGS, required=True)
@@ -10,10 +10,10 @@ A command module keeps its own `flags.FlagValues`, so that importing it touches 
     def main(argv: Sequence[str] | None = None) -> int:
         return command_line.run(_FLAGS, _run, argv, __doc__)
 
-Exit statuses: 0 done, 1 failed, 2 called wrongly, 130 interrupted (SIGINT), 129 and 143 ended by
-SIGHUP and SIGTERM, which includes a run that was saved, 141 the reader of stdout left.
-A mistake of the user gives one line on stderr; with ELMO_TF_TRACEBACK=1 its traceback as well. Any
-other exception is a fault of ours and keeps its traceback.
+Exit statuses: 0 success, 1 failure, 2 wrong usage, 130 SIGINT, 129 SIGHUP, 143 SIGTERM (also if a
+training run was saved first), 141 the reader of stdout closed the pipe.
+A user's mistake is reported in one line on stderr, and with ELMO_TF_TRACEBACK=1 with a traceback.
+Any other exception is a bug in elmo_tf and keeps its traceback.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from elmo_tf.storage import downloads
 
 FAILED, CALLED_WRONGLY, INTERRUPTED, READER_LEFT = 1, 2, 130, 141
 
-# What a command's memory depends on; TensorFlow does not say which of them was too much.
+# Flags that determine memory use. TensorFlow does not report which of them was too large.
 _MEMORY_FLAGS = (
     "model",
     "size",
@@ -67,12 +67,13 @@ def run(
 
     Args:
       flag_values: the command's flags. They are copied, so `run` may be called again.
-      body: does the work; a function of the command's module, which gives the command its name.
+      body: the command's work; the name of its module determines the program's name.
       argv: the arguments without the program's name; None for those of this process.
-      documentation: shown by `--help`, before the flags.
-      needs_tensorflow: imports TensorFlow, quietly, before `body` and after wrong flags were
-        reported. A body that needs it only sometimes calls `load_tensorflow` itself.
-      flags_of_arguments: arguments of the library whose flags have other names, see `in_flags`.
+      documentation: text that `--help` shows before the flags.
+      needs_tensorflow: whether to import TensorFlow, without its log lines, after the flags are
+        parsed and before `body` runs. A body that needs it only in some cases calls
+        `load_tensorflow` itself.
+      flags_of_arguments: flag names by library argument, where they differ; see `in_flags`.
     """
     program = _program_name(Path(body.__code__.co_filename).stem)
     argv = list(sys.argv[1:] if argv is None else argv)
@@ -104,7 +105,7 @@ def run(
 
 
 def _exit_status(program: str, answer: Callable[[], None]) -> int:
-    """Runs `answer`; a failure is reported in one line."""
+    """Runs `answer` and reports a failure in one line."""
     signals = EndingSignals()
     try:
         with signals:
@@ -127,7 +128,7 @@ def _exit_status(program: str, answer: Callable[[], None]) -> int:
             reason = f"{os.fsdecode(error.filename)}: {reason}"
         return _report(program, reason, FAILED)
     except UnicodeEncodeError as error:
-        # Python keeps bytes of a name that are no UTF-8 as surrogates, which TensorFlow refuses.
+        # Python decodes a file name's invalid UTF-8 bytes as surrogates, which TensorFlow refuses.
         reason = f"{error.object}: is not UTF-8, which TensorFlow needs names to be"
         return _report(program, reason, FAILED)
     return 0
@@ -136,10 +137,10 @@ def _exit_status(program: str, answer: Callable[[], None]) -> int:
 def in_flags(
     error: InputError, options: flags.FlagValues, others: Mapping[str, str] | None = None
 ) -> str:
-    """The message of an error, with flags where it names arguments of the library.
+    """An error's message with library arguments replaced by the flags that set them.
 
-    An argument's flag is the one in `others`, or the one of the same name; without any the message
-    keeps the argument.
+    The flag of an argument is the one in `others`, or else the flag of the same name. An argument
+    without a flag stays in the message.
     """
     message = str(error)
     for argument in error.arguments:
@@ -152,30 +153,30 @@ def in_flags(
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, NumPy or TensorFlow could not get memory; a disk may be full too."""
+    """Whether Python, NumPy or TensorFlow ran out of memory, rather than out of disk space."""
     if isinstance(error, MemoryError):
         return True
     return type(error).__name__ == "ResourceExhaustedError" and "alloc" in str(error).lower()
 
 
 def _what_needs_memory(options: flags.FlagValues) -> str:
-    """One line with the flags that decide how much memory a command needs."""
+    """One line with the values of the flags that determine memory use."""
     values = {name: options[name].value for name in _MEMORY_FLAGS if name in options}
     asked = ", ".join(f"--{name}={value}" for name, value in values.items() if value is not None)
     return f"out of memory with {asked}" if asked else "out of memory"
 
 
 def require_stdout(result: str) -> None:
-    """Raises an `InputError` if stdout, where `result` would be printed, is closed."""
+    """Raises an `InputError` if stdout is closed, so that `result` cannot be printed."""
     if sys.stdout is None:
         raise InputError(f"stdout is closed, but {result} is printed there")
 
 
 @contextlib.contextmanager
 def _every_character_printable() -> Iterator[None]:
-    """Inside, what the encoding of stdout or stderr lacks is printed as an escape, "\\xe9".
+    """Inside, characters that stdout or stderr cannot encode are printed as escapes ("\\xe9").
 
-    Otherwise a file's name would end a command with an error after its work was done.
+    Otherwise printing a file name could end a command with an error after its work was done.
     """
     with contextlib.ExitStack() as stack:
         for stream in (sys.stdout, sys.stderr):
@@ -192,18 +193,18 @@ def warn(message: str) -> None:
 
 
 def define_cache_dir(flag_values: flags.FlagValues) -> None:
-    """Defines the flag `--cache_dir`, which `run` obeys, for a command that takes a model."""
+    """Defines `--cache_dir`, for a command that takes a model; `run` applies its value."""
     flags.DEFINE_string(
         "cache_dir",
         None,
-        "Directory for models fetched from an address or by name. The default is the environment "
-        f"variable {downloads.CACHE_VARIABLE}, or else elmo_tf in the user's cache directory.",
+        "Cache directory for downloaded models. Default: the environment variable "
+        f"{downloads.CACHE_VARIABLE}, or else elmo_tf in the user's cache directory.",
         flag_values,
     )
 
 
 def accept_former_name(flag_values: flags.FlagValues, former: str, name: str) -> None:
-    """Makes `--former` another name of the flag `--name`; help does not show it."""
+    """Makes `--former` an alias of the flag `--name` that `--help` does not show."""
     flag_values[former] = flag_values[name]
 
 
@@ -211,12 +212,12 @@ def _help_text(program: str, documentation: str, flag_values: flags.FlagValues) 
     parts = [as_typed(documentation.strip()), "", f"Flags of {program}:"]
     for name in flag_values:
         flag = flag_values[name]
-        if name == flag.name:  # neither its one-letter nor its former name
+        if name == flag.name:  # not an alias
             parts.append(_flag_head(flag))
-            meaning = re.sub(r"^<[^>]*>: ", "", flag.help)  # absl puts the choices of an enum there
+            meaning = re.sub(r"^<[^>]*>: ", "", flag.help)  # absl prepends an enum's choices
             parts.append(textwrap.indent(textwrap.fill(meaning, 84), " " * 6))
     parts.append("  --flagfile=PATH")
-    parts.append("      A file with more flags, one a line.")
+    parts.append("      File with more flags, one per line.")
     parts.append("  --version")
     parts.append("      Print the version of elmo_tf.")
     return "\n".join(parts)
@@ -239,7 +240,7 @@ def _flag_head(flag: flags.Flag) -> str:
 
 
 def as_typed(text: str) -> str:
-    """Text with the names of console scripts, `elmo-train`, where that is how it was called."""
+    """Replaces `python -m elmo_tf.train` with `elmo-train` if a console script was called."""
     if not os.path.basename(sys.argv[0]).startswith("elmo-"):
         return text
     return _MODULE.sub(lambda module: _program_name(module[1]), text)
@@ -251,7 +252,7 @@ def _program_name(module: str) -> str:
 
 
 def _report(program: str, message: str, status: int) -> int:
-    """Prints one line on stderr, whatever the message holds, and returns `status`."""
+    """Prints the message on stderr as one printable line, and returns `status`."""
     if os.environ.get("ELMO_TF_TRACEBACK") == "1":
         traceback.print_exc()
     _discard_stdout()
@@ -264,7 +265,7 @@ def _report(program: str, message: str, status: int) -> int:
 
 
 def _discard_stdout() -> None:
-    """Writes out what can be written; the rest must not fail again when the process ends."""
+    """Flushes stdout; if that fails, discards the rest so that exit does not fail again."""
     if sys.stdout is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""From a command's arguments to the values of its flags, with one line for each mistake."""
+"""Parses a command's arguments into flag values; each mistake is reported in one line."""
 
 import copy
 import difflib
@@ -16,14 +16,14 @@ _HINT = "--help lists the flags"
 
 
 def parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
-    """A copy of the flags with the values that the arguments give them.
+    """A copy of the flags with the values from the arguments.
 
     Args:
-      flag_values: as defined; they stay as they are.
-      argv: the arguments, after the program's name.
+      flag_values: the flags as defined; they are not changed.
+      argv: the program's name and its arguments.
 
     Raises:
-      UsageError: a flag is unknown, missing or wrong, or an argument is none; one line.
+      UsageError: a flag is unknown, missing or has a wrong value, or an argument is not a flag.
     """
     options = copy.deepcopy(flag_values)
     options.set_gnu_getopt(True)  # a stray argument must not hide the flags after it
@@ -51,7 +51,7 @@ def parse(flag_values: flags.FlagValues, argv: list[str]) -> flags.FlagValues:
 
 
 def _undecodable_flag_file(argv: Sequence[str]) -> str | None:
-    """Names the flag file, and the line in it, that is not text in Python's encoding of files."""
+    """The message for a flag file that is not text in the locale's encoding, with its line."""
     waiting = _flag_files(argv)
     seen = set()
     while waiting:
@@ -96,14 +96,14 @@ def _is_missing(flag: flags.Flag) -> bool:
 
 
 def is_required(flag: flags.Flag) -> bool:
-    """True if the flag was defined with `required=True`, which absl keeps as a validator only."""
+    """Whether the flag was defined with `required=True`; absl stores that only as a validator."""
     return any("must have a value" in validator.message for validator in flag.validators)
 
 
 def asks_for(argv: Sequence[str], wanted: set[str]) -> bool:
-    """Whether an argument asks for help, say.
+    """Whether one of the arguments is in `wanted`, such as `--help`.
 
-    Looked for before parsing, which would first complain about required flags.
+    Call it before `parse`, which would report missing required flags first.
     """
     arguments = argv[: argv.index("--")] if "--" in argv else argv
     return not wanted.isdisjoint(arguments)

@@ -1,4 +1,4 @@
-"""What to do with a run that is complete, as commands that work when they are pasted."""
+"""Suggestions after a completed run: commands that the user can paste."""
 
 import importlib.util
 import itertools
@@ -13,12 +13,12 @@ from elmo_tf.training.run_directory import Run
 
 
 def next_commands(run: Run, heldout_files: str | None, export_dir: str | None) -> str:
-    """Lines for the user, a command each.
+    """Suggested commands, one per line.
 
     Args:
-      run: complete.
-      heldout_files: as the user gave them: files or globs, separated by commas.
-      export_dir: where the model is exported to already, or None.
+      run: the completed run.
+      heldout_files: the value of `--heldout_files`.
+      export_dir: the directory of an existing export, or None.
     """
     model, text_file, commands = run.directory, run.text_files[0], []
     if heldout_files:
@@ -47,6 +47,6 @@ def _python(module: str, **values: str) -> str:
 
 
 def _free(name: str, ending: str = "") -> str:
-    """A path in the working directory that is not there yet: "exported", "exported-2", ..."""
+    """An unused path in the working directory: "exported", "exported-2", ..."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(path for each in names if not os.path.exists(path := each + ending))

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: with cleaning up, and in one line."""
+"""Makes SIGTERM and SIGHUP end a command as Ctrl-C does: after cleanup, with one line."""
 
 import contextlib
 import signal
@@ -8,17 +8,17 @@ from types import FrameType
 from typing import Any
 
 _SIGNALS = ("SIGTERM", "SIGHUP")
-# A terminal that closes sends SIGHUP more than once; the second must not end the cleaning up.
+# A closing terminal sends SIGHUP more than once; the second must not interrupt the cleanup.
 _SECONDS_APART = 1.0
 
 
 class StoppedBySignal(KeyboardInterrupt):
-    """A command has ended its work in order because a signal asked it to.
+    """A command saved its work and stopped because of a signal.
 
     Args:
-      message: one line.
-      name: of the signal, such as "SIGTERM"; anything else, such as that another process got one,
-        counts as an interrupt.
+      message: the message, one line.
+      name: the signal's name, such as "SIGTERM". Any other text, such as that another process
+        received a signal, counts as SIGINT.
     """
 
     def __init__(self, message: str, name: str) -> None:
@@ -27,10 +27,10 @@ class StoppedBySignal(KeyboardInterrupt):
 
 
 class EndingSignals(contextlib.AbstractContextManager):
-    """Within its block SIGTERM and SIGHUP raise a `KeyboardInterrupt` that names them.
+    """Context in which SIGTERM and SIGHUP raise a `KeyboardInterrupt` that names the signal.
 
-    A signal that is ignored, as SIGHUP under `nohup`, stays so; one with a handler keeps that.
-    Outside the main thread nothing changes, as Python delivers signals to that thread alone.
+    A signal that is ignored, such as SIGHUP under `nohup`, or that has a handler, is not changed.
+    Outside the main thread nothing changes, because Python delivers signals to the main thread.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class EndingSignals(contextlib.AbstractContextManager):
 
     @property
     def exit_status(self) -> int:
-        """As shells have it: 128 and the signal's number, which is that of SIGINT if none came."""
+        """128 plus the number of the signal received, or of SIGINT if none was, as in shells."""
         return 128 + (self._received or signal.SIGINT)
 
     def __enter__(self) -> "EndingSignals":

@@ -1,4 +1,4 @@
-"""Importing TensorFlow, quietly."""
+"""Imports TensorFlow without its log lines."""
 
 import contextlib
 import logging
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow without its log lines, and makes it the backend of Keras.
+    """Imports TensorFlow without its log lines and makes it the backend of Keras.
 
-    Some of the lines are written by C++ before any setting is read, so the stream itself is set
-    aside during the import. With a TF_CPP_MIN_LOG_LEVEL below 3, a user's choice, all are visible.
+    C++ code writes some of the lines before it reads any setting, so stderr itself is redirected
+    during the import. If the user set TF_CPP_MIN_LOG_LEVEL below 3, all lines are shown.
     """
     if "tensorflow" in sys.modules:
         return
@@ -24,12 +24,12 @@ def load_tensorflow() -> None:
         for name in ("tensorflow", "absl"):
             logging.getLogger(name).setLevel(logging.ERROR)
     with _stderr_set_aside() if quiet else contextlib.nullcontext():
-        import tensorflow  # noqa: F401, what it prints while it starts is all that matters here
+        import tensorflow  # noqa: F401, only the import's output matters here
 
 
 @contextlib.contextmanager
 def _stderr_set_aside() -> Iterator[None]:
-    """Keeps what is written to stderr, by C++ too, and shows it only if the block fails."""
+    """Captures stderr, including output of C++ code, and shows it only if the block fails."""
     sys.stderr.flush()
     descriptor = 2
     terminal = os.dup(descriptor)

@@ -1,4 +1,4 @@
-"""The flags `--tokenizer` and `--normalize`, which every command that reads text has."""
+"""The flags `--tokenizer` and `--normalize` of every command that reads text."""
 
 from absl import flags
 
@@ -7,32 +7,32 @@ from elmo_tf.text import tokens
 
 
 def define(flag_values: flags.FlagValues, otherwise: str | None = None) -> None:
-    """Defines `--tokenizer` and `--normalize`, which mean the same in every command.
+    """Defines `--tokenizer` and `--normalize`.
 
     Args:
-      flag_values: of the command.
-      otherwise: where the command takes them from if they are not given, in words for `--help`; the
-        flags are None then. Without it they have defaults, "whitespace" and "none".
+      flag_values: the command's flags.
+      otherwise: text for `--help` that names the source of the default values; the flags' defaults
+        are then None. Without it the defaults are "whitespace" and "none".
     """
     source = f" Default: {otherwise}." if otherwise else ""
     flags.DEFINE_enum(
         "tokenizer",
         None if otherwise else "whitespace",
         tokens.TOKENIZERS,
-        "How a line of text is split into tokens. whitespace: at ASCII white space, as the "
-        "exported model does it. The others come from tensorflow_text. unicode_whitespace: at "
-        "white space of any script; unicode_script: also where the script changes, as between "
-        "letters and punctuation; unicode_punctuation: also around each punctuation mark, symbol "
-        "and Han character." + source,
+        "Method that splits a line into tokens. whitespace: at ASCII white space, like an exported "
+        "model. The others are those of tensorflow_text. unicode_whitespace: at any Unicode white "
+        "space; unicode_script: also where the script changes, as between letters and punctuation; "
+        "unicode_punctuation: also around each punctuation mark, symbol and Han character."
+        + source,
         flag_values,
     )
     flags.DEFINE_enum(
         "normalize",
         None if otherwise else "none",
         tokens.NORMALIZATIONS,
-        "Unicode normalization of the text before it is split. nfc: composes accents, which looks "
-        "the same; nfkc: also replaces ligatures, wide letters and no-break spaces by plain ones."
-        + source,
+        "Unicode normalization, applied before the text is split. nfc: composes letters and "
+        "accents, without visible change; nfkc: also replaces ligatures, full-width letters and "
+        "no-break spaces with plain characters." + source,
         flag_values,
     )
 
@@ -40,14 +40,14 @@ def define(flag_values: flags.FlagValues, otherwise: str | None = None) -> None:
 def settings(
     options: flags.FlagValues, tokenizer: str | None, normalize: str | None
 ) -> tuple[str, str]:
-    """The tokenizer and normalization to use: of the flags, or else of the model.
+    """The tokenizer and normalization to use: the flags' values, or the model's as defaults.
 
-    A flag that differs from the model's own is warned of: vectors and figures of text that is split
-    in another way than the training's are worse, and nothing else shows it.
+    A flag that differs from the model's value causes a warning. Text that is split differently from
+    the training text gives worse vectors, and no other symptom.
 
     Args:
-      options: with the flags of `define`.
-      tokenizer, normalize: the model's; None if they are not known.
+      options: flags that include those of `define`.
+      tokenizer, normalize: the model's values; None if unknown.
     """
     chosen = []
     own = (("tokenizer", tokenizer, "whitespace"), ("normalize", normalize, "none"))

@@ -1,4 +1,4 @@
-"""The flags of `elmo_tf.train`, and what they say of the run and of the model."""
+"""The flags of `elmo_tf.train`, and their conversion to settings and a model configuration."""
 
 import dataclasses
 from typing import Any
@@ -32,115 +32,118 @@ def _define_run_flags(flag_values: flags.FlagValues) -> None:
     def define(name: str, meaning: str, required: bool = False) -> None:
         flags.DEFINE_string(name, None, meaning, flag_values, required=required)
 
-    define("train_files", "The text: files or globs, separated by commas.", required=True)
-    define("vocab_file", "The words to predict, a word on each line; see elmo-vocab.", True)
-    define("model_dir", "The directory of the run; made if it is not there.", required=True)
+    define("train_files", "Training text: comma-separated files or globs.", required=True)
+    define("vocab_file", "File of words to predict, one per line; elmo-vocab makes it.", True)
+    define("model_dir", "Directory of the run; created if it does not exist.", required=True)
     flags.DEFINE_enum(
         "size",
         None,
         list(model.SIZES),
-        f"The shape of the model, by name. Default: that of --initial_weights, or {DEFAULT_SIZE}.",
+        "Name of a preset for the model's architecture. Default: the architecture of "
+        f"--initial_weights, or {DEFAULT_SIZE}.",
         flag_values,
     )
     define(
         "options_file",
-        "The shape of the model, as an options.json, in place of --size. Without char_cnn in it "
-        "the model has word input.",
+        "An options.json with the model's architecture, instead of --size. A file without char_cnn "
+        "defines a model with word input.",
     )
     flags.DEFINE_bool(
         "word_input",
         False,
-        "With --size: whether words are looked up in a table of the vocabulary, in place of being "
-        "read by their characters. Words that are not in it are all read as <UNK>.",
+        "With --size: use an embedding table over the vocabulary as input instead of the character "
+        "CNN. Every word outside the vocabulary becomes <UNK>.",
         flag_values,
     )
     flags.DEFINE_bool(
         "share_embedding_softmax",
         False,
-        "With --word_input: whether the table is that of the softmax too.",
+        "With --word_input: share one table between the word embedding and the softmax.",
         flag_values,
     )
-    define("heldout_files", "Text to measure perplexity on: files or globs, separated by commas.")
+    define("heldout_files", "Text for held-out perplexity: comma-separated files or globs.")
     define(
         "initial_weights",
-        "A model to start from in place of random weights: OPTIONS.json,WEIGHTS.hdf5, a zip, a "
-        "checkpoint of bilm-tf, another run's directory or an exported model. The softmax is taken "
-        "over if the model has one for the same vocabulary, and is new otherwise.",
+        "Model whose weights replace the random initial weights: OPTIONS.json,WEIGHTS.hdf5, a zip, "
+        "a bilm-tf checkpoint, the directory of another run, or an exported model. Its softmax is "
+        "used if it has one for the same vocabulary; otherwise the softmax starts from random "
+        "weights.",
     )
     command_line.define_cache_dir(flag_values)
     define(
         "export_dir",
-        "Where to export the model to at the end, as a SavedModel: the best one on "
-        "--heldout_files, or without them the last.",
+        "Directory for a SavedModel, exported when the run ends. It holds the model with the "
+        "lowest perplexity on --heldout_files or, without them, the last one.",
     )
     flags.DEFINE_enum(
         "distribution",
         NONE,
         [NONE, MIRRORED, MULTI_WORKER],
-        "Devices to train on. none: one. mirrored: all GPUs of this machine, or without any its "
-        "logical CPUs. multi_worker: those of all processes that the environment variable "
-        "TF_CONFIG names; each is started with the same command, sees the same files under the "
-        "same names, and worker 0 writes and reports. The batch is split evenly; losses are those "
-        "of one device, and a run may go on with another distribution.",
+        "Devices to train on. none: one device. mirrored: all GPUs of this machine or, if it has "
+        "none, its logical CPUs. multi_worker: the devices of all processes in the environment "
+        "variable TF_CONFIG; start each with the same command, with the same files at the same "
+        "paths; worker 0 writes and reports. The batch is split evenly between devices, so losses "
+        "equal those of one device, and a run may resume with a different distribution.",
         flag_values,
     )
 
 
 def _define_setting_flags(flag_values: flags.FlagValues) -> None:
-    """A flag for each setting; ranges are checked by `TrainingConfig`, in one place."""
+    """Defines a flag for each setting of `TrainingConfig`, which checks all ranges."""
     integers = {
-        "batch_size": "Streams of text read side by side, in each direction.",
-        "unroll_steps": "Tokens of each stream in one step.",
-        "accumulation_steps": "Windows of --batch_size streams in one step: their gradients are "
-        "averaged for one update, in the memory that one of them takes. Streams, losses and "
-        "weights are those of a --batch_size so many times as large.",
-        "num_epochs": "Passes over the text.",
-        "max_steps": "Steps: the run ends after so many even if epochs are left.",
-        "warmup_steps": "Steps over which the learning rate first rises from 0.",
-        "decay_steps": "Steps after which the schedules linear and cosine have come down to 0. "
-        "Default: all those of the run when it is begun.",
-        "num_negative_samples": "Words drawn for each step's sampled softmax. 0, or as many as the "
-        "vocabulary has, means the full softmax.",
-        "seed": "Decides the first weights, dropout, the words drawn and the order of sentences.",
-        "shuffle_buffer": "Sentences to shuffle among, which are held in memory; files are "
-        "shuffled too. 0 keeps the order of the text, so that sentences follow each other.",
-        "steps_per_checkpoint": "Steps from one checkpoint to the next.",
-        "steps_per_evaluation": "Steps from one held-out perplexity to the next. Default: an "
-        "epoch's steps.",
-        "patience": "Held-out perplexities: the run ends early after so many in a row that are no "
-        "better than the best before them.",
-        "steps_per_report": "Steps from one record for TensorBoard to the next.",
-        "num_checkpoints_kept": "Checkpoints: older ones are deleted.",
+        "batch_size": "Number of text streams in a batch, in each direction.",
+        "unroll_steps": "Number of tokens that a step takes from each stream: the length of "
+        "truncated backpropagation.",
+        "accumulation_steps": "Number of batches whose gradients are averaged for one update. The "
+        "result is that of a --batch_size this many times as large, in the memory of one batch.",
+        "num_epochs": "Number of passes over the training text.",
+        "max_steps": "Maximum number of steps; the run ends there even if epochs are left.",
+        "warmup_steps": "Number of steps in which the learning rate rises linearly from 0.",
+        "decay_steps": "Number of steps after which the linear and cosine schedules reach 0. "
+        "Default: the length of the run when it starts.",
+        "num_negative_samples": "Number of words drawn for the sampled softmax of each step. 0, or "
+        "the size of the vocabulary or more, selects the full softmax.",
+        "seed": "Seed for the initial weights, dropout, negative samples and sentence order.",
+        "shuffle_buffer": "Number of sentences in the shuffle buffer, which is held in memory; the "
+        "order of files is shuffled too. 0 keeps the order of the text.",
+        "steps_per_checkpoint": "Number of steps between checkpoints.",
+        "steps_per_evaluation": "Number of steps between measurements of held-out perplexity. "
+        "Default: one epoch.",
+        "patience": "Number of consecutive held-out perplexities without improvement after which "
+        "the run ends early.",
+        "steps_per_report": "Number of steps between records for TensorBoard.",
+        "num_checkpoints_kept": "Number of checkpoints to keep; older ones are deleted.",
     }
     floats = {
-        "learning_rate": f"The highest of the schedule. Default: {_default_learning_rates()}.",
-        "initial_accumulator": "What Adagrad's sums of squared gradients start from.",
-        "minutes_per_checkpoint": "Minutes from one checkpoint to the next, where "
-        "--steps_per_checkpoint would take longer.",
-        "clip_norm": "Largest norm of the gradient of a row's summed loss; larger ones are "
-        "scaled down to it.",
-        "dropout": "Fraction of values dropped at each LSTM layer's input and at the output.",
-        "state_reset_rate": "Fraction of the streams whose LSTM state is reset to zeros before a "
-        "step, drawn anew for each step. Sentences read by themselves start from zeros; 0.1 keeps "
-        "a model from depending on the text before a sentence.",
+        "learning_rate": "Maximum learning rate of the schedule. Default: "
+        f"{_default_learning_rates()}.",
+        "initial_accumulator": "Initial value of Adagrad's sums of squared gradients.",
+        "minutes_per_checkpoint": "Maximum time between checkpoints, in minutes; it applies where "
+        "--steps_per_checkpoint takes longer.",
+        "clip_norm": "Maximum gradient norm, of the loss summed over a stream's tokens; larger "
+        "gradients are scaled down to it.",
+        "dropout": "Dropout rate at the input of each LSTM layer and at the output.",
+        "state_reset_rate": "Probability, for each stream and step, that the LSTM state is reset "
+        "to zeros. A sentence that is embedded alone starts from zeros; with 0.1 the model learns "
+        "not to depend on the text before it.",
     }
     choices = {
         "optimizer": (
             OPTIMIZERS,
-            "How gradients change weights. adagrad is bilm-tf's, and the others are those of "
-            "keras.optimizers with their defaults. The time of a step with adagrad or sgd does not "
-            "depend on the size of the vocabulary; the others work through the whole softmax.",
+            "Optimizer. adagrad is bilm-tf's; the others are those of keras.optimizers with their "
+            "default arguments. With adagrad and sgd the time of a step does not depend on the "
+            "size of the vocabulary; the others update the whole softmax at each step.",
         ),
         "learning_rate_schedule": (
             SCHEDULES,
-            "How the learning rate goes on after --warmup_steps. inverse_sqrt: with the inverse of "
-            "the square root of the step.",
+            "Learning rate after --warmup_steps. inverse_sqrt: proportional to the inverse square "
+            "root of the step.",
         ),
         "mixed_precision": (
             PRECISIONS,
-            "Precision of the products in LSTMs and character CNN, for devices that are quicker at "
-            "half of it. Weights, states, clips, softmax and losses stay float32, and so do what "
-            "is exported and the figures of elmo-evaluate. float16 comes with loss scaling.",
+            "Precision of the matrix products in the LSTMs and the character CNN, for devices that "
+            "are faster in half precision. Weights, states, clipping, softmax and losses stay "
+            "float32, as do exports and the results of elmo-evaluate. float16 uses loss scaling.",
         ),
     }
     defaults: dict[str, Any] = {
@@ -155,9 +158,9 @@ def _define_setting_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "initial_optimizer",
         None,
-        "Whether the optimizer continues with what --initial_weights has stored for it, such as "
-        "Adagrad's sums of squared gradients, or begins anew. Default: it continues from a "
-        "checkpoint of bilm-tf, and begins anew from any other model.",
+        "Restore the optimizer's state, such as Adagrad's sums of squared gradients, from "
+        "--initial_weights. Default: restore it from a bilm-tf checkpoint, start with a new state "
+        "for any other model.",
         flag_values,
     )
     command_line.accept_former_name(flag_values, "restart_share", "state_reset_rate")
@@ -172,7 +175,7 @@ def _default_learning_rates() -> str:
 
 
 def settings(options: flags.FlagValues) -> dict[str, Any]:
-    """The settings that were given; the others are the run's own, or the defaults."""
+    """The settings that were given as flags; a run's own values or the defaults fill the rest."""
     names = [field.name for field in dataclasses.fields(TrainingConfig)]
     chosen: dict[str, Any] = {name: options[name].value for name in names if options[name].present}
     try:
@@ -189,14 +192,14 @@ def settings(options: flags.FlagValues) -> dict[str, Any]:
 
 
 def check_effects(options: flags.FlagValues, is_new: bool) -> None:
-    """Refuses flags that others leave without any effect.
+    """Refuses a flag that has no effect because of another flag.
 
     Args:
       options: the command's flags.
-      is_new: whether a run is begun; one that is resumed has settings of its own.
+      is_new: whether the run is new; a resumed run has stored settings.
 
     Raises:
-      UsageError: names both flags.
+      UsageError: such a flag was given; the message names both.
     """
     schedule = options["learning_rate_schedule"]
     is_known = is_new or schedule.present
@@ -211,7 +214,7 @@ def check_effects(options: flags.FlagValues, is_new: bool) -> None:
 
 
 def model_config(options: flags.FlagValues) -> model.ElmoConfig | None:
-    """The model that was asked for, or None if no flag says."""
+    """The model configuration that the flags define, or None if they define none."""
     if options.size and options.options_file:
         raise UsageError("--size and --options_file both say what the model is; give one of them")
     if options.share_embedding_softmax and not options.word_input:

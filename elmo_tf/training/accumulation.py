@@ -1,9 +1,9 @@
-"""A step whose window is too large for memory, computed part by part, some rows at a time.
+"""Gradient accumulation: a step computes a large window in parts, each with some of its rows.
 
-The parts have the same weights; only the sums of their gradients are kept from one to the next,
-and of a table only the rows that occur. So a step costs the memory of one part, and its result is
-that of the whole window, save for the order in which floats are added up: dropout's masks and the
-negatives are those of the whole window.
+All parts use the same weights. Between parts only the sums of the gradients are stored and, for an
+embedding table, only the rows that occur. A step therefore needs the memory of one part. Its result
+equals that of the whole window except for floating-point summation order, because dropout masks and
+negative samples are those of the whole window.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from elmo_tf.training.optimizers import Gradient
 # (losses [2], gradients, next state) of a window, its dropout seed and its state.
 Results = tuple[tf.Tensor, list[Gradient], BiLmState]
 OfWindow = Callable[[WindowTensors, RowsSeed, BiLmState], Results]
-# What is kept of a gradient from part to part: its sum, or the arrays of its values and indices.
+# What is stored of a gradient between parts: its sum, or TensorArrays of its values and indices.
 Kept: TypeAlias = tf.Tensor | tuple[tf.TensorArray, tf.TensorArray]
 
 
@@ -31,15 +31,15 @@ def accumulate(
     state: BiLmState,
     num_parts: int,
 ) -> Results:
-    """The mean losses and gradients of a window's parts, one after the other, and the next state.
+    """Computes the parts of a window in sequence: mean losses, mean gradients, and the next state.
 
     Args:
-      of_window: computes a part, with means over its rows.
-      shapes: of the gradients.
-      window: its rows are a multiple of `num_parts`.
-      seed: of its rows.
-      state: the state each of its rows starts from.
-      num_parts: how many parts; each has as many rows as the others.
+      of_window: computes one part, with means over its rows.
+      shapes: shapes of the gradients.
+      window: the window; its number of rows is a multiple of `num_parts`.
+      seed: the dropout seed of the window's rows.
+      state: the initial LSTM state of each row.
+      num_parts: number of parts, which have equal numbers of rows.
     """
     num_rows = window.lengths.shape[0] // num_parts
     of_part = tf.function(of_window, autograph=False)
@@ -105,7 +105,7 @@ def _mean(kept: Kept, shape: tf.TensorShape, num_parts: int) -> Gradient:
 
 
 def rows_of_window(window: WindowTensors, first_row: tf.Tensor, num_rows: int) -> WindowTensors:
-    """Some rows of a window, with the tokens that are in them."""
+    """`num_rows` rows of a window, with only the tokens that occur in them."""
     token_index = rows_of(window.token_index, 1, first_row, num_rows)
     tokens, places = tf.unique(tf.reshape(token_index, [-1]))
     return WindowTensors(
@@ -117,7 +117,7 @@ def rows_of_window(window: WindowTensors, first_row: tf.Tensor, num_rows: int) -
 
 
 def rows_of(tensor: tf.Tensor, axis: int, first_row: tf.Tensor | int, num_rows: int) -> tf.Tensor:
-    """Some rows of a tensor that has the rows of a batch along an axis."""
+    """`num_rows` slices of a tensor along its batch axis."""
     begin, size = [0] * tensor.shape.rank, tensor.shape.as_list()
     begin[axis], size[axis] = first_row, num_rows
     return tf.slice(tensor, begin, size)

@@ -1,4 +1,4 @@
-"""A run on the disk: everything that the steps to come depend on, saved whole and read back."""
+"""Checkpoints of a run: everything that later steps depend on, saved atomically and restored."""
 
 import json
 import os
@@ -26,10 +26,10 @@ _STATE, _PROGRESS = "state", "progress"
 
 
 class Position(NamedTuple):
-    """Where a run is, beside its weights and what its optimizer remembers.
+    """The progress of a run, without its weights and its optimizer's state.
 
     Attributes:
-      step: steps done.
+      step: number of completed steps.
       state: LSTM states after them.
       stream: position in the text after them.
     """
@@ -43,15 +43,15 @@ class RunCheckpoints:
     """Saves and restores a run in its directory.
 
     A checkpoint has the dictionaries `model` (see `elmo_tf.model.variables`), `optimizer`,
-    `state` and `progress`. Dropout and negative samples need no place in it: they follow from the
-    seed and the step. The newest checkpoints are kept; each is complete before an older one goes.
+    `state` and `progress`. Dropout masks and negative samples are not stored: they are functions of
+    the seed and the step. An old checkpoint is deleted only after a new one is complete.
 
     Args:
-      directory: exists.
-      model: restored in place.
-      optimizer: of the model's `language_model_variables`, built; restored in place.
-      batch_size: rows of the state.
-      num_kept: how many checkpoints to keep.
+      directory: an existing directory.
+      model: the model, restored in place.
+      optimizer: the built optimizer of the model's `language_model_variables`, restored in place.
+      batch_size: number of rows of the state.
+      num_kept: number of checkpoints to keep.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class RunCheckpoints:
         return self._saved_step
 
     def save(self, position: Position, writes: bool = True) -> None:
-        """Saves the run as it is after `position`; does nothing if that step is saved already.
+        """Saves the run at `position`, unless a checkpoint of that step exists.
 
         Args:
-          position: after the steps done.
-          writes: False where another process writes the same.
+          position: the progress of the run.
+          writes: False in a process other than the one that writes.
 
         Raises:
-          InputError: it could not be written, for instance because the disk is full.
+          InputError: the checkpoint cannot be written, for example because the disk is full.
         """
         if position.step != self._saved_step:
             if writes:
@@ -103,7 +103,7 @@ class RunCheckpoints:
             self._saved_step = position.step
 
     def save_copy(self, directory: str, position: Position) -> None:
-        """Saves the run in another directory, where one checkpoint is kept."""
+        """Saves the run in another directory, which keeps one checkpoint."""
         self._write(self._managed(directory, 1), position)
 
     def _write(self, manager: tf.train.CheckpointManager, position: Position) -> None:
@@ -120,11 +120,11 @@ class RunCheckpoints:
             ) from error
 
     def restore(self) -> Position | None:
-        """Restores the newest checkpoint that is not damaged; None if the run has none yet.
+        """Restores the newest undamaged checkpoint; returns None if the run has none yet.
 
         Raises:
-          InputError: all are damaged; or the one to restore has other variables than the run, and
-            the message lists every difference.
+          InputError: all checkpoints are damaged; or the variables of the checkpoint do not fit
+            the run, and the message lists every difference.
         """
         _remove_unfinished(self._directory)
         reader = checkpoint.from_newest(self._directory, self._verified)
@@ -137,8 +137,8 @@ class RunCheckpoints:
         return Position(self._saved_step, self._state(self._groups[_STATE]), stream)
 
     def _verified(self, reader: CheckpointReader) -> CheckpointReader:
-        # First all arrays are read, then all are assigned: nothing is left half restored. One
-        # array at a time, twice, rather than the whole run twice in memory.
+        # Read all arrays before assigning any, so that a damaged file leaves nothing half restored.
+        # Each array is read twice, because holding all of them would double the memory.
         self._require_same(reader)
         self._read_all(reader, assign=False)
         return reader
@@ -178,7 +178,7 @@ class RunCheckpoints:
 
 
 def trained_variables(model: ElmoLanguageModel) -> dict[str, keras.Variable]:
-    """What a language model trains, by the names of `elmo_tf.model.variables`."""
+    """The trained variables of a language model, by the names of `elmo_tf.model.variables`."""
     named = model_variables(model.encoder, model.softmax)
     names = {id(variable): name for name, variable in named.items()}
     return {names[id(each.value)]: each for each in model.language_model_variables}
@@ -199,13 +199,13 @@ def _variable(value: tf.Tensor | str) -> tf.Variable:
 
 
 def _mend_list(directory: str) -> None:
-    """Writes TensorFlow's list of a directory's checkpoints anew if it can't be used.
+    """Rewrites TensorFlow's list of a directory's checkpoints if it is damaged.
 
-    TensorFlow writes it without waiting for the disk, so a power cut may leave an empty file. A
-    list that names files elsewhere would let the manager delete those.
+    TensorFlow writes the list without fsync, so a power failure can leave an empty file. A list
+    that names files in other directories would make the checkpoint manager delete those files.
 
     Raises:
-      InputError: there is no file to write, but a directory.
+      InputError: the path of the list is a directory.
     """
     path = os.path.join(directory, _LIST)
     if os.path.isdir(path):
@@ -218,7 +218,7 @@ def _mend_list(directory: str) -> None:
         return
     lines = [f'model_checkpoint_path: "{os.path.basename(prefixes[0])}"']
     for prefix in reversed(prefixes):
-        # Without its time a checkpoint would never be deleted.
+        # The manager never deletes a checkpoint that has no time.
         time = os.path.getmtime(f"{prefix}.index")
         lines.append(f'all_model_checkpoint_paths: "{os.path.basename(prefix)}"')
         lines.append(f"all_model_checkpoint_timestamps: {time!r}")
@@ -239,7 +239,7 @@ def _is_usable_list(directory: str) -> bool:
 
 
 def _remove_unfinished(directory: str) -> None:
-    """Removes what a kill in the middle of saving leaves: files that never got their name."""
+    """Removes the temporary files of a save that was killed."""
     for name in os.listdir(directory):
         if name.startswith(f"{checkpoint.CHECKPOINT_NAME}-") and name.endswith("_temp"):
             shutil.rmtree(os.path.join(directory, name), ignore_errors=True)

@@ -1,12 +1,12 @@
-"""The processes of a run on several machines, as the environment variable TF_CONFIG names them.
+"""Parses TF_CONFIG, the environment variable that lists the processes of a multi-worker run.
 
-TensorFlow's own form, the same in every process but for `task`:
+Its format is TensorFlow's. Only `task` differs between processes:
 
     TF_CONFIG='{"cluster": {"worker": ["10.0.0.1:2222", "10.0.0.2:2222"]},
                 "task": {"type": "worker", "index": 0}}'
 
-Standard library only: mistakes come out before TensorFlow is imported, which would wait for the
-other processes for ever.
+This module uses only the standard library, so that mistakes are reported before TensorFlow is
+imported; TensorFlow would wait indefinitely for processes that do not exist.
 """
 
 import json
@@ -22,11 +22,11 @@ _JOBS = ("chief", "worker")
 
 
 class Cluster(NamedTuple):
-    """The processes, and which of them this one is.
+    """The processes of a run.
 
     Attributes:
-      addresses: HOST:PORT of each process; the first one's is the chief, which writes.
-      process_index: position of this process among them.
+      addresses: HOST:PORT of each process; the first is the chief, which writes files.
+      process_index: index of this process.
     """
 
     addresses: tuple[str, ...]
@@ -37,7 +37,7 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster:
     """Reads and checks TF_CONFIG.
 
     Raises:
-      UsageError: it is not set, or names no set of workers with this process among them.
+      UsageError: TF_CONFIG is not set or not valid, or does not include this process.
     """
     text = environment.get(VARIABLE)
     if not text:

@@ -1,10 +1,11 @@
-"""Training on several devices and machines: who computes, who writes, and what all agree on.
+"""Training on several devices and machines: devices, the process that writes, and agreement.
 
-How they divide a step is described in `replicated_step`.
+`replicated_step` describes how a step is divided among devices.
 
-With several processes, each reads all of the text and takes its rows of the windows. All of them
-have to do the same at the same time, or they wait for each other for ever: what only some of them
-know, such as a signal, is told to all (`any_process`) before anybody acts upon it.
+Each process reads the whole text and takes its rows of each window. All processes must make the
+same collective calls in the same order, or they wait for each other indefinitely. Information that
+only one process has, such as a signal, is therefore sent to all (`any_process`) before any process
+acts on it.
 """
 
 import abc
@@ -27,12 +28,12 @@ from elmo_tf.training.step import TrainStep
 
 
 class Distribution(abc.ABC):
-    """How the steps of a run are divided among devices and processes.
+    """Divides the steps of a run among devices and processes.
 
     Attributes:
-      num_replicas: devices that share a batch.
-      num_processes: processes that do.
-      is_chief: whether this process is the one that writes and reports.
+      num_replicas: number of devices that share a batch.
+      num_processes: number of processes that share a batch.
+      is_chief: whether this process writes files and reports progress.
       make_step: makes the run's step; takes the arguments of `TrainStep`.
     """
 
@@ -43,7 +44,7 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def scope(self) -> contextlib.AbstractContextManager:
-        """Within it all variables of the run have to be made."""
+        """The context in which all variables of the run must be created."""
 
     @abc.abstractmethod
     def check_settings(self, training: TrainingConfig) -> None:
@@ -51,35 +52,35 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def split_state(self, state: BiLmState) -> BiLmState:
-        """The state of the whole batch to that which a step takes: each replica has its rows."""
+        """Converts the state of the whole batch to the state of a step: each replica's rows."""
 
     @abc.abstractmethod
     def join_state(self, state: BiLmState) -> BiLmState:
-        """The inverse of `split_state`; all processes have to call it."""
+        """The inverse of `split_state`. Collective: all processes must call it."""
 
     @abc.abstractmethod
     def any_process(self, flag: bool) -> bool:
-        """Whether the flag is set in any process; all of them have to call it."""
+        """Whether the flag is set in any process. Collective: all processes must call it."""
 
     @abc.abstractmethod
     def from_chief(self, numbers: Sequence[float]) -> list[float]:
-        """The numbers that the chief has; all processes have to call it."""
+        """The chief's numbers. Collective: all processes must call it."""
 
     @abc.abstractmethod
     def require_same(self, *values: Any) -> None:
-        """Raises an `InputError` if the values are not the same everywhere; all have to call it."""
+        """Raises an `InputError` if the processes' values differ. Collective, like the others."""
 
     @abc.abstractmethod
     def chief_first(self) -> contextlib.AbstractContextManager:
-        """The other processes enter it when the chief has left it."""
+        """A context that the other processes enter after the chief has left it."""
 
     @abc.abstractmethod
     def failures(self) -> contextlib.AbstractContextManager:
-        """Within it the loss of another process is an `InputError`."""
+        """A context in which the loss of another process raises an `InputError`."""
 
 
 class OneDevice(Distribution):
-    """One process with one device: nothing is divided."""
+    """A distribution with one process and one device."""
 
     num_replicas = 1
     num_processes = 1
@@ -118,11 +119,11 @@ class OneDevice(Distribution):
 
 
 class Replicas(Distribution):
-    """Replicas of a strategy that mirrors variables.
+    """A distribution over the replicas of a `tf.distribute` strategy that mirrors variables.
 
     Args:
-      strategy: with at least two replicas.
-      num_processes, is_chief: as the attributes.
+      strategy: a strategy with at least two replicas.
+      num_processes, is_chief: see the attributes of `Distribution`.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Replicas(Distribution):
 
     def _gathered(self, values: Any) -> Any:
         def gather(values: Any) -> Any:
-            # TensorFlow asks a tensor for its device, which an argument does not say.
+            # TensorFlow needs a tensor with a device, which a function argument does not have.
             values = tf.nest.map_structure(tf.identity, values)
             return tf.distribute.get_replica_context().all_gather(values, axis=0)
 
@@ -173,7 +174,7 @@ class Replicas(Distribution):
     @contextlib.contextmanager
     def chief_first(self) -> Iterator[None]:
         if not self.is_chief:
-            self._of_each_process([0])  # done when the chief does it too
+            self._of_each_process([0])  # returns when the chief makes the same call
         yield
         if self.is_chief:
             self._of_each_process([0])
@@ -192,7 +193,7 @@ class Replicas(Distribution):
                 f"{self.num_replicas} replicas",
                 "batch_size",
             )
-        # An update that may be left out can't be made by several replicas together.
+        # Loss scaling skips some updates, which replicas cannot do together.
         if training.mixed_precision == "float16":
             raise UsageError(
                 "mixed_precision: float16 goes with distribution=none only; bfloat16 with all",
@@ -209,7 +210,7 @@ class Replicas(Distribution):
                 raise
             raise InputError(
                 "another process of the run has ended or can't be reached; start the same command "
-                "again in all of them, it goes on from the last checkpoint"
+                "again in all of them, it resumes from the last checkpoint"
             ) from error
 
     def __str__(self) -> str:
@@ -222,14 +223,13 @@ class Replicas(Distribution):
 
 
 def open_distribution(name: str) -> Distribution:
-    """Prepares the devices; with `multi_worker` waits for the other processes.
+    """Initializes the devices; with `multi_worker`, waits for the other processes.
 
-    Several processes find each other only if this comes before anything else is asked of
-    TensorFlow.
+    In a multi-worker run, call this before any other use of TensorFlow.
 
     Args:
-      name: "none"; "mirrored", all GPUs of this machine, or without any its logical CPUs; or
-        "multi_worker", the same of each process in TF_CONFIG.
+      name: "none"; "mirrored": all GPUs of this machine or, if it has none, its logical CPUs; or
+        "multi_worker": the same devices of each process in TF_CONFIG.
 
     Raises:
       UsageError: see `read_cluster`.

@@ -1,4 +1,4 @@
-"""Held-out perplexity while a run goes on, and the checkpoint where it was best."""
+"""Held-out perplexity during a run, and a copy of the best checkpoint."""
 
 import os
 import shutil
@@ -18,33 +18,33 @@ from elmo_tf.training.text_files import TextIdentity
 
 HELDOUT, BEST = "heldout.json", "best"
 
-_BATCH_SIZE = 64  # decides speed and memory, not the figure
+_BATCH_SIZE = 64  # affects speed and memory, not the perplexity
 
 
 def check_text(heldout_files: list[str]) -> None:
-    """Reads held-out text through once, so that a mistake in it comes out before any training.
+    """Reads the held-out text once, so that errors in it are reported before training.
 
     Raises:
-      InputError: there is no sentence in it, or a file is not UTF-8.
+      InputError: the text has no sentences, or a file is not UTF-8.
     """
     if not count_corpus(heldout_files, make_tokenizer()).num_sentences:
         raise InputError("heldout_files: no sentence to evaluate", "heldout_files")
 
 
 class HeldOut:
-    """Evaluates a run's model on text it is not trained on, each sentence from the zero state.
+    """Evaluates a run's model on held-out text, with the zero state before each sentence.
 
-    `heldout.json` in the run's directory has the perplexity of each evaluation and all figures of
-    the last and the best, and `best/` is a directory like the run's own with the best checkpoint:
-    what takes the one takes the other.
+    `heldout.json` in the run's directory stores the perplexity of each evaluation and all results
+    of the last and the best one. `best/` is a directory with the best checkpoint; it can be used
+    like the run's own directory.
 
-    A run that was killed comes by steps whose perplexity is written down already. It is not
-    computed again, and what lies ahead of the run does not count (see `num_worse`), so such a run
-    decides as an unbroken one.
+    A run that was killed and resumed repeats steps whose perplexity is already stored. Such a
+    perplexity is not computed again, and later ones are ignored (see `num_worse`), so the run makes
+    the same decisions as an uninterrupted one.
 
     Args:
       run: the run.
-      text_files: the held-out text. If it is another text than before, figures begin anew.
+      text_files: the held-out text. If it differs from before, earlier results are discarded.
     """
 
     def __init__(self, run: Run, text_files: list[str]) -> None:
@@ -67,37 +67,37 @@ class HeldOut:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """`step` and the perplexities of the best one."""
+        """`step` and the perplexities of the best evaluation."""
         return self._stored["best"]
 
     def has_lost_patience(self, step: int) -> bool:
-        """Whether the run ends after so many steps since it no longer gets better."""
+        """Whether the run ends at `step` because its perplexity has stopped improving."""
         patience = self._run.training.patience
         return patience is not None and self.num_worse(step) >= patience
 
     def ending(self, step: int) -> str:
-        """Why it ends then, in words."""
-        assert self.best is not None  # patience is lost after evaluations
+        """The reason why the run ends at `step`, as text."""
+        assert self.best is not None  # there have been `patience` evaluations
         return (
             f"held-out perplexity was at its best at step {self.best['step']:,}, "
             f"{self.num_worse(step)} evaluations ago (patience={self._run.training.patience})"
         )
 
     def num_worse(self, step: int) -> int:
-        """How many evaluations after the best one gave no better figure, up to a step."""
+        """The number of evaluations after the best one, up to `step`."""
         until = sorted((each["step"], each["perplexity"]) for each in self._stored["history"])
         perplexities = [perplexity for at, perplexity in until if at <= step]
         return len(perplexities) - 1 - perplexities.index(min(perplexities)) if perplexities else 0
 
     def is_due(self, step: int) -> bool:
-        """Whether to evaluate after so many steps: as asked for, or each epoch, and at the end."""
+        """Whether an evaluation is due at `step`: periodically, and at the end of the run."""
         if any(each["step"] == step for each in self._stored["history"]):
             return False
         interval = self._run.training.steps_per_evaluation or self._run.steps_per_epoch
         return step > 0 and (step % interval == 0 or step == self._run.num_steps)
 
     def evaluate(self, model: ElmoLanguageModel, progress: ReportTokens | None) -> Evaluation:
-        """Evaluates the model as it is now."""
+        """Evaluates the model with its current weights."""
         self._scorer = self._scorer or WindowScorer(model)
         training = self._run.training
         tokenizer = make_tokenizer(training.tokenizer, training.normalize)
@@ -113,13 +113,13 @@ class HeldOut:
         save_copy: Callable[[str], None],
         writes: bool = True,
     ) -> bool:
-        """Writes a figure down; returns whether it is the best so far.
+        """Stores the result of an evaluation; returns whether it is the best so far.
 
         Args:
-          step: steps done.
-          evaluation: of the model after them.
-          save_copy: saves the run's checkpoint in a directory; called if it is the best.
-          writes: False where another process writes the same.
+          step: number of completed steps.
+          evaluation: the evaluation of the model after them.
+          save_copy: saves the run's checkpoint in a directory; called if the result is the best.
+          writes: False in a process other than the one that writes.
         """
         figures = {
             "step": step,
@@ -142,18 +142,18 @@ class HeldOut:
         best = os.path.join(self._run.directory, BEST)
         os.makedirs(best, exist_ok=True)
         save_copy(best)
-        # `training.json` last, as in every directory of a run.
+        # Write `training.json` last; it marks a run's directory as complete.
         for name in (run_directory.OPTIONS, run_directory.VOCABULARY, run_directory.TRAINING):
             with files.write_atomically(os.path.join(best, name)) as temporary:
                 shutil.copyfile(os.path.join(self._run.directory, name), temporary)
 
 
 def _checked(stored: dict[str, Any], path: str) -> dict[str, Any]:
-    """What `heldout.json` holds, if it has the form in which `HeldOut.record` writes it."""
+    """The evaluations in `heldout.json`, after a check of their format."""
     history, last, best = (stored.get(key) for key in ("history", "last", "best"))
     figures = [*(history if isinstance(history, list) else [None]), last, best]
     if not history and last is None and best is None:
-        figures = []  # nothing was evaluated so far
+        figures = []  # no evaluation so far
     for each in figures:
         is_figure = isinstance(each, dict) and type(each.get("step")) is int
         if not is_figure or not isinstance(each.get("perplexity"), int | float):
@@ -162,7 +162,7 @@ def _checked(stored: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def describe(evaluation: Evaluation) -> str:
-    """The figures in words."""
+    """The perplexities as text."""
     return (
         f"held-out perplexity {evaluation.perplexity:,.2f} (forward "
         f"{evaluation.forward_perplexity:,.2f}, backward {evaluation.backward_perplexity:,.2f})"

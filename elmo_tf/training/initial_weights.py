@@ -1,7 +1,7 @@
-"""Weights to start a new run from: those of any model, with its softmax if it predicts the words.
+"""Initial weights of a new run from any model, with its softmax if the vocabulary is the same.
 
-What the optimizer stored beside them comes along where training continues, as from a checkpoint of
-bilm-tf: the next steps are then those that the other program would have made.
+If training continues from a bilm-tf checkpoint, the optimizer's state is restored too, so that the
+next steps are those that bilm-tf would have made.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ class InitialWeights(NamedTuple):
     """A model to start from, while its files are open.
 
     Attributes:
-      source: what the user named it.
-      model: the model; its configuration is taken over by the run.
+      source: the name that the user gave.
+      model: the model, whose configuration becomes the run's.
     """
 
     source: str
@@ -36,15 +36,15 @@ class InitialWeights(NamedTuple):
         return self.model.config
 
     def has_softmax_for(self, vocabulary: Vocabulary) -> bool:
-        """Whether the model has a softmax that predicts these very words in this order."""
+        """Whether the model has a softmax over exactly these words, in this order."""
         bias = self.model.arrays.get(f"{SOFTMAX}bias")
         if bias is None or bias.shape != (len(vocabulary),):
             return False
-        # A model that doesn't say its words is taken to have these if it has as many.
+        # If the model's words are unknown, assume these words if their number is the same.
         return (self.model.vocabulary or vocabulary).words == vocabulary.words
 
     def check_words(self, vocabulary: Vocabulary) -> None:
-        """Raises an `InputError` if the model looks words up, and in another vocabulary."""
+        """Raises an `InputError` if the model has word input with a different vocabulary."""
         own = self.model.input_vocabulary
         if own is not None and own.words != vocabulary.words:
             raise InputError(
@@ -54,11 +54,12 @@ class InitialWeights(NamedTuple):
             )
 
     def assign(self, model: ElmoLanguageModel, vocabulary: Vocabulary) -> bool:
-        """Assigns all of the biLM, and the softmax if it predicts the same words.
+        """Assigns the weights of the biLM, and of the softmax if it predicts the same words.
 
-        Returns whether it has assigned the softmax as well.
+        The scalar mix is not assigned: it belongs to a task, not to the language model.
 
-        The scalar mix stays as it is: it belongs to a task, and not to a language model.
+        Returns:
+          Whether the softmax was assigned.
         """
         has_softmax = self.has_softmax_for(vocabulary)
         named = variables.model_variables(model.encoder, model.softmax if has_softmax else None)
@@ -69,18 +70,18 @@ class InitialWeights(NamedTuple):
     def assign_optimizer(
         self, slots: Mapping[str, tf.Variable], is_wanted: bool | None, has_softmax: bool
     ) -> bool:
-        """Assigns what the optimizer of the model's training stored, if it is to continue.
+        """Restores the optimizer's state from the model's training, if requested.
 
         Args:
-          slots: the variables of the new optimizer, see `training.optimizers.named_slots`.
+          slots: the variables of the new optimizer; see `training.optimizers.named_slots`.
           is_wanted: see `TrainingConfig.initial_optimizer`.
-          has_softmax: whether the softmax was assigned. A new one begins with slots of its own.
+          has_softmax: whether the softmax was assigned. A new softmax keeps its initial slots.
 
         Returns:
-          Whether they have been assigned.
+          Whether the state was restored.
 
         Raises:
-          InputError: it is wanted, and the model has none, or that of another optimizer.
+          InputError: the state was requested, and the model has none or one of another optimizer.
         """
         stored = self.model.optimizer
         if is_wanted is False or (is_wanted is None and not self.model.optimizer_is_passed_on):
@@ -92,7 +93,7 @@ class InitialWeights(NamedTuple):
                 "initial_optimizer",
             )
 
-        # A count of steps, such as "iteration", goes along; the learning rate is the run's own.
+        # A step counter, such as "iteration", is restored too; the learning rate is the run's.
         def is_taken(name: str) -> bool:
             return name != "learning_rate" and (has_softmax or not name.startswith(SOFTMAX))
 
@@ -100,7 +101,7 @@ class InitialWeights(NamedTuple):
         theirs = {name: array for name, array in stored.items() if is_taken(name)}
         expected = variables.shapes_of({n: v for n, v in ours.items() if "." in n})
         shapes = {name: each.shape for name, each in theirs.items() if "." in name}
-        if is_wanted is None and expected != shapes:  # another optimizer was asked for
+        if is_wanted is None and expected != shapes:  # the run uses a different optimizer
             return False
         mapping.require_fit(
             f"{self.model.source}: its optimizer", expected, shapes, to="that of the run"
@@ -116,7 +117,7 @@ def open_initial_weights(path: str) -> Iterator[InitialWeights]:
     """Opens a model in any format; its arrays are read when they are assigned.
 
     Raises:
-      InputError: there is no model, or it is damaged.
+      InputError: there is no model at `path`, or it is damaged.
     """
     with locate.open_model(path) as model:
         yield InitialWeights(path, model)

@@ -1,18 +1,18 @@
-"""Windows of text as a stream of batches, read ahead of the step that needs them.
+"""Prefetches batches of text windows in a thread.
 
-A thread does it, and not tf.data, which was tried and measured (TensorFlow 2.21, 2 busy cores, 64 x
-20 tokens, 8192 negatives, in turn in one process):
+We use a thread instead of tf.data, which we measured (TensorFlow 2.21, 2 busy cores, 64 x 20
+tokens, 8192 negatives, alternating in one process):
 
-- `Dataset.from_generator(...).prefetch(4)` over the same stream runs the same Python under the same
-  lock: 12 ms a batch, and 17 once each batch brings the position that a checkpoint needs, which
-  has to become a string first; the thread takes 17 too.
-- It can't be resumed by itself: its iterator can't be saved, "PyFunc is stateful" (tensorflow
-  issues 59398 and 27954), and neither can one with some tokenizers (tensorflow/text issue 1289).
-- `TextLineDataset` gives a third of the lines per second that `text.lines` gives, names neither
-  file nor line of bytes that are not UTF-8, and needs the same Python behind it to cut windows.
-- One that is not read to its end could keep a program from ending (tensorflow issues 22632 and
-  21277): its threads wait for Python, and Python waits for them. It was seen here once, and not in
-  12 programs that tried.
+- `Dataset.from_generator(...).prefetch(4)` over the same stream runs the same Python code under the
+  same lock: 12 ms per batch, or 17 ms if each batch includes the position that a checkpoint needs,
+  converted to a string. The thread takes 17 ms, with the position.
+- Its iterator cannot be saved ("PyFunc is stateful", tensorflow issues 59398 and 27954), nor can
+  one with certain tokenizers (tensorflow/text issue 1289), so it cannot resume a run.
+- `TextLineDataset` reads a third as many lines per second as `text.lines`, does not report file and
+  line of invalid UTF-8, and needs the same Python code to cut windows.
+- A dataset that is not read to its end can prevent a program from ending (tensorflow issues 22632
+  and 21277), because its threads and Python wait for each other. We saw this once, and not in 12
+  attempts to reproduce it.
 """
 
 from collections import deque
@@ -32,26 +32,26 @@ _BATCHES_AHEAD = 4
 
 
 def effective_negatives(config: TrainingConfig, vocabulary_size: int) -> int:
-    """Classes to draw for each step; 0, the full softmax, where sampling would draw them all."""
+    """Number of negative samples per step; 0 selects the full softmax, also if all classes fit."""
     return config.num_negative_samples if config.num_negative_samples < vocabulary_size else 0
 
 
 class TrainingData(Iterator[Batch]):
-    """Iterates over a run's batches from any step on.
+    """Iterator over a run's batches from any step on.
 
-    All chance in a batch follows from the seed and the number of its step, so a run that was
-    resumed meets the batches of an unbroken one.
+    Random numbers in a batch depend only on the seed and the step, so a resumed run gets the same
+    batches as an uninterrupted one.
 
-    Text is read, windows are cut and tokens become ids in one thread, a few batches ahead,
-    while TensorFlow computes the step. The thread ends with the program.
+    One thread reads text, cuts windows and converts tokens to ids, a few batches ahead of the step
+    that TensorFlow computes. The thread ends with the program.
 
     Args:
-      stream: an endless stream of windows, at the position after `first_step` windows. It belongs
-        to this object from now on.
-      config: of the run; its seed and its number of negative samples count here.
+      stream: an endless stream of windows, positioned after `first_step` windows. This object owns
+        it from now on.
+      config: the run's settings, of which the seed and the number of negative samples are used.
       vocabulary_size: number of target classes.
-      token_ids: of the encoder, from tokens to what its lowest layer reads.
-      first_step: steps that were done before.
+      token_ids: the encoder's conversion of tokens to the ids that its lowest layer reads.
+      first_step: number of steps completed before.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TrainingData(Iterator[Batch]):
         self._num_negatives = effective_negatives(config, vocabulary_size)
         self._token_ids = token_ids
         self._step = first_step
-        # After the last batch that was handed out; the thread that reads is further.
+        # The position after the last batch returned; the reading thread is ahead of it.
         self.position = stream.state()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="training-data")
         self._ahead: deque[Future[tuple[Batch, StreamState] | None]] = deque()
@@ -76,10 +76,10 @@ class TrainingData(Iterator[Batch]):
             self._read_ahead()
 
     def __next__(self) -> Batch:
-        """The next batch, after which `position` is the place behind it.
+        """Returns the next batch and sets `position` to the position after it.
 
         Raises:
-          InputError: what the stream raises.
+          InputError: the stream raised it.
         """
         result = self._ahead.popleft().result()
         self._read_ahead()

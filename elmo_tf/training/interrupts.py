@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop, noticed between two steps."""
+"""Handles signals that ask a run to stop; the run reacts between two steps."""
 
 import contextlib
 import os
@@ -7,23 +7,23 @@ import threading
 from types import FrameType
 from typing import Any
 
-# SIGHUP: the terminal is gone. Under `nohup` it is ignored, and stays so.
+# SIGHUP: the terminal was closed. Under `nohup` it is ignored, which we do not change.
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _STDERR = 2
 
 
 class StopSignals(contextlib.AbstractContextManager):
-    """Within its block a signal is noted, and answered at once on stderr.
+    """Context that records a signal and acknowledges it on stderr.
 
-    Python code can't be stopped safely at any point, least of all while it saves. So a run looks
-    at `received` between two steps, which may take half a minute, and saves then. A second signal
-    ends the process as usual only where nothing would be lost (`has_unsaved_work` is False);
-    otherwise it takes a third. Outside the main thread nothing is noted, as Python delivers signals
-    to that thread alone.
+    Python code cannot be stopped safely at an arbitrary point, in particular while it saves. A run
+    therefore checks `received` between steps, which may take half a minute, and then saves. A
+    second signal ends the process only if nothing would be lost (`has_unsaved_work` is False);
+    otherwise a third one does. Outside the main thread nothing is recorded, because Python delivers
+    signals to the main thread.
 
     Attributes:
       received: the name of the first signal, or None.
-      has_unsaved_work: set by the run: whether ending it now would lose steps.
+      has_unsaved_work: whether ending the process now would lose steps; set by the run.
     """
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class StopSignals(contextlib.AbstractContextManager):
         self._num_received += 1
         if self._num_received == 1:
             self.received = name
-            _say(f"{name}: finishing the step at hand, then saving")
+            _say(f"{name}: finishing the current step, then saving")
         elif self._num_received == 2 and self.has_unsaved_work:
-            _say(f"{name}: still finishing the step; a third signal loses what is not saved")
+            _say(f"{name}: still finishing the step; a third signal discards unsaved steps")
         else:
             self._restore()
             signal.raise_signal(number)
@@ -60,6 +60,6 @@ class StopSignals(contextlib.AbstractContextManager):
 
 
 def _say(line: str) -> None:
-    """Writes past Python's buffers, which the code that was interrupted may be using."""
+    """Writes to stderr without Python's buffers, which the interrupted code may be using."""
     with contextlib.suppress(OSError):
         os.write(_STDERR, f"{line}\n".encode())

@@ -1,4 +1,4 @@
-"""The learning rate of each step: up from 0 at first, then constant or down."""
+"""Learning rate schedules: a linear warm-up, then a constant or decreasing rate."""
 
 import dataclasses
 import math
@@ -8,14 +8,14 @@ from elmo_tf.errors import InputError
 
 
 def with_decay_steps(config: TrainingConfig, num_steps: int) -> TrainingConfig:
-    """Fixes where a schedule ends, so that a run made longer later has the same rates so far.
+    """Sets `decay_steps` where it is None, so that extending a run later changes no earlier rate.
 
     Args:
-      config: of a run.
-      num_steps: of that run when it is begun.
+      config: the run's settings.
+      num_steps: number of steps of the run when it starts.
 
     Raises:
-      InputError: the run is over before the schedule can begin.
+      InputError: the run ends before the warm-up does.
     """
     if config.decay_steps is not None or config.learning_rate_schedule not in DECAYING_SCHEDULES:
         return config
@@ -29,10 +29,9 @@ def with_decay_steps(config: TrainingConfig, num_steps: int) -> TrainingConfig:
 
 
 def learning_rate_of_step(config: TrainingConfig, step: int) -> float:
-    """The learning rate with which a step updates the weights.
+    """The learning rate of a step.
 
-    With n for the steps done before, w for `warmup_steps` and d for `decay_steps`, it is
-    `learning_rate` times
+    With n completed steps, w = `warmup_steps` and d = `decay_steps`, it is `learning_rate` times
 
         n < w          (n + 1) / w
         constant       1
@@ -40,18 +39,19 @@ def learning_rate_of_step(config: TrainingConfig, step: int) -> float:
         cosine         (1 + cos(pi * p)) / 2
         inverse_sqrt   sqrt(max(w, 1) / (n + 1))
 
-    "linear" and "cosine" reach 0 with the first step after d, so every step of a run of d steps
-    counts. It follows from the arguments alone, so that a resumed run has that of an unbroken one.
+    "linear" and "cosine" reach 0 at the first step after d, so every step of a run of d steps has a
+    positive rate. The rate depends only on the arguments, so a resumed run has the same rates as an
+    uninterrupted one.
 
     Args:
-      config: of the run; `decay_steps` must be known where the schedule needs it.
-      step: steps done before, 0 for the first.
+      config: the run's settings; `decay_steps` must be set if the schedule needs it.
+      step: number of completed steps, 0 for the first step.
 
     References:
       inverse_sqrt: Vaswani et al. 2017, section 5.3, https://arxiv.org/abs/1706.03762; cosine:
       Loshchilov and Hutter 2017, equation 5 without restarts, https://arxiv.org/abs/1608.03983.
     """
-    assert config.learning_rate is not None  # a configuration without one takes the optimizer's
+    assert config.learning_rate is not None  # the default is the optimizer's
     return config.learning_rate * _share(config, step)
 
 

@@ -1,4 +1,4 @@
-"""A run from where it is to its end, or to the next signal."""
+"""The training loop: runs from the newest checkpoint to the end of the run or to a signal."""
 
 import contextlib
 import math
@@ -27,7 +27,7 @@ LOGS = "logs"
 
 
 class NonFiniteLossError(InputError):
-    """A loss or gradient is infinite or not a number; nothing was saved since."""
+    """A loss or gradient is infinite or NaN; nothing was saved after it."""
 
 
 class _Interrupted(Exception):  # noqa: N818, not an error
@@ -35,11 +35,11 @@ class _Interrupted(Exception):  # noqa: N818, not an error
 
 
 class Outcome(NamedTuple):
-    """How a call of `train` ended.
+    """The result of `train`.
 
     Attributes:
-      step: steps of the run that are done, and saved.
-      signal: the name of the signal that stopped it, or None if the run is complete.
+      step: number of completed and saved steps.
+      signal: the name of the signal that stopped the run, or None if the run is complete.
     """
 
     step: int
@@ -47,22 +47,22 @@ class Outcome(NamedTuple):
 
 
 class Trainer:
-    """Trains a run's model; starts from its newest checkpoint if there is one.
+    """Trains a run's model, from its newest checkpoint if it has one.
 
-    On a CPU all that follows from the run's settings and text is the same in every process and
-    however often the run is interrupted: losses and weights are equal bit for bit.
+    On a CPU, losses and weights are functions of the run's settings and text: they are bitwise
+    equal in every process and however often the run is interrupted.
 
     Args:
-      run: see `directory`.
-      heldout: text to evaluate on, or None.
-      distribution: what shares out the steps; see `distributed`.
+      run: the run; see `run_directory`.
+      heldout: held-out text to evaluate on, or None.
+      distribution: divides the steps among devices; see `distributed`.
     """
 
     def __init__(
         self,
         run: Run,
         heldout: HeldOut | None = None,
-        distribution: Distribution = OneDevice(),  # noqa: B008, it can't change
+        distribution: Distribution = OneDevice(),  # noqa: B008, it is immutable
     ) -> None:
         training, size = run.training, len(run.vocabulary)
         self._run = run
@@ -103,7 +103,7 @@ class Trainer:
         self._stream = WindowStream(
             run.reader(), run.vocabulary, training.num_streams, training.unroll_steps
         )
-        self.origin = "random weights"  # what step 0 of the run starts from
+        self.origin = "random weights"  # where the weights of step 0 come from
         position = self._checkpoints.restore() or self._begin()
         evaluated = heldout and heldout.last
         distribution.require_same(run.training, run.text, heldout is None, evaluated, position.step)
@@ -131,17 +131,17 @@ class Trainer:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether losses in training are those of a sampled softmax."""
+        """Whether training losses are those of a sampled softmax."""
         return bool(self._num_negatives)
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that are trained, the softmax's included."""
+        """Number of trained parameters, including the softmax."""
         return sum(math.prod(each.shape) for each in self.model.language_model_variables)
 
     @property
     def step(self) -> int:
-        """Steps done."""
+        """Number of completed steps."""
         return self._position.step
 
     @property
@@ -155,17 +155,18 @@ class Trainer:
 
     @property
     def ending(self) -> str:
-        """Why the run is complete, in words."""
+        """The reason why the run is complete, as text."""
         if self._heldout is None or self.step >= self._run.num_steps:
             return "the run is complete"
         return f"the run is complete: {self._heldout.ending(self.step)}"
 
     def train(self) -> Outcome:
-        """Goes on to the end of the run, or until a signal asks to stop; saves either way.
+        """Trains to the end of the run or until a signal asks to stop; saves in both cases.
 
         Raises:
-          NonFiniteLossError: the last checkpoint saved is from before that step.
-          InputError: the text can't be read any more, or a checkpoint can't be written.
+          NonFiniteLossError: a loss or gradient is not finite; the newest checkpoint is from before
+            that step.
+          InputError: the text cannot be read, or a checkpoint cannot be written.
         """
         run, first_step = self._run, self.step
         reports = self._distribution.is_chief
@@ -180,13 +181,13 @@ class Trainer:
             finally:
                 progress.close()
                 scalars.close()
-            # Whatever was due is saved already, unless a signal came between.
+            # A checkpoint that was due is saved already, unless a signal came first.
             self._save()
             signal = signals.received or "a signal to another process"
             return Outcome(self.step, None if self.is_complete else signal)
 
     def _save(self) -> None:
-        """Saves the run as it is, unless it is saved already; all processes have to call it."""
+        """Saves the run unless this step is saved. Collective: all processes must call it."""
         if self._checkpoints.saved_step != self.step:
             self._checkpoints.save(self._whole_position(), self._distribution.is_chief)
 
@@ -203,7 +204,7 @@ class Trainer:
             self.model.encoder.token_ids,
             self.step,
         )
-        self._evaluate_if_due(signals, progress, scalars)  # it may have been interrupted
+        self._evaluate_if_due(signals, progress, scalars)  # an interrupted run may owe one
         is_first = True
         while not self.is_complete and not self._is_stopped(signals):
             if is_first:
@@ -240,11 +241,11 @@ class Trainer:
         try:
             batch = next(data)
         except InputError:
-            if self._distribution.num_processes == 1:  # others may have met no error
-                self._save()  # what was done is sound
+            if self._distribution.num_processes == 1:  # in others there may be no error
+                self._save()  # the completed steps are valid
             raise
         self._set_learning_rate()
-        # Once the graph is there the weights change at any moment.
+        # From here on, a step may change the weights at any moment.
         signals.has_unsaved_work = self.step != self._first_step
         result, state = self._step(batch, self._position.state)
         step = self.step + 1
@@ -295,7 +296,7 @@ class Trainer:
         )
 
     def _evaluate(self, signals: StopSignals, progress: ProgressDisplay) -> Evaluation:
-        """The chief's evaluation in every process; no token in it if a signal interrupted it."""
+        """The chief's evaluation, in every process. It has 0 tokens if a signal interrupted it."""
 
         def check(num_tokens: int) -> None:
             if signals.received:

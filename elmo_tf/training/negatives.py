@@ -1,4 +1,4 @@
-"""Which words a sampled softmax contrasts with the targets, step by step."""
+"""Negative samples: the words that the sampled softmax of a step contrasts with the targets."""
 
 import math
 
@@ -8,25 +8,24 @@ import numpy as np
 def draw_negatives(
     seed: int, step: int, vocabulary_size: int, num_samples: int
 ) -> tuple[np.ndarray, int]:
-    """Draws distinct ids, frequent words before rare ones, as TensorFlow's sampler does.
+    """Draws distinct ids from the log-uniform distribution, like TensorFlow's sampler.
 
-    Ids come from the log-uniform distribution p(w) = log((w + 2) / (w + 1)) /
-    log(vocabulary_size + 1), close to Zipf's law for ids sorted by falling count. They are drawn
-    until `num_samples` distinct ones have come, repetitions dropped: what
-    `tf.random.log_uniform_candidate_sampler` does with `unique=True`, whose state, however, is
-    lost when a run stops. Here the result follows from the arguments alone, so that a resumed run
-    draws what an unbroken one draws.
+    The distribution is p(w) = log((w + 2) / (w + 1)) / log(vocabulary_size + 1), close to Zipf's
+    law for ids in order of decreasing frequency. Ids are drawn until `num_samples` distinct ones
+    are found; duplicates are dropped. `tf.random.log_uniform_candidate_sampler` does the same with
+    `unique=True`, but its state is lost when a run stops. Here the result depends only on the
+    arguments, so that a resumed run draws the same ids as an uninterrupted one.
 
     Args:
-      seed: integer >= 0 of the run.
-      step: integer >= 0; each step has a draw of its own.
+      seed: the run's seed, an integer >= 0.
+      step: the step, an integer >= 0.
       vocabulary_size: number of ids.
-      num_samples: how many distinct ids to return, from 1 to vocabulary_size - 1; whoever wants
-        all of them wants the full softmax.
+      num_samples: number of distinct ids to return, from 1 to vocabulary_size - 1. For all ids,
+        use the full softmax.
 
     Returns:
-      int32 `[num_samples]` in the order drawn, and the number of draws that it took, repetitions
-      included: the loss corrects for it (see `elmo_tf.layers.sampled_softmax`).
+      int32 `[num_samples]` in the order drawn, and the number of draws including duplicates, which
+      the loss needs for its correction (see `elmo_tf.layers.sampled_softmax`).
 
     Raises:
       ValueError: `num_samples` is out of range.
@@ -49,13 +48,13 @@ def draw_negatives(
 def _draw(generator: np.random.Generator, vocabulary_size: int, count: int) -> np.ndarray:
     """Log-uniform ids, int32 `[count]`, by the inverse of the cumulative distribution."""
     values = np.exp(generator.random(count) * math.log(vocabulary_size + 1))  # 1 and up
-    # Rounding may reach the very end of the interval.
+    # Rounding can give the end of the interval itself.
     return np.minimum(values.astype(np.int32) - 1, vocabulary_size - 1)
 
 
 def _is_first_of_its_kind(draws: np.ndarray, vocabulary_size: int) -> np.ndarray:
-    """Whether no earlier draw has the same id, bool `[draws]`. Quicker than sorting them."""
+    """Whether no earlier draw has the same id, bool `[draws]`. Faster than sorting."""
     positions = np.arange(draws.size, dtype=np.int32)
     first = np.empty(vocabulary_size, np.int32)
-    first[draws[::-1]] = positions[::-1]  # the last to be written, the earliest draw, stays
+    first[draws[::-1]] = positions[::-1]  # the last write for an id is its earliest draw
     return first[draws] == positions

@@ -1,4 +1,4 @@
-"""Optimizers by name; Adagrad as bilm-tf trains with, whose cost does not follow the vocabulary."""
+"""Optimizers by name, with bilm-tf's Adagrad, whose cost does not grow with the vocabulary."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -13,19 +13,18 @@ Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Adagrad(keras.optimizers.Adagrad):
-    """Adagrad of TensorFlow 1, in one fused operation for each variable.
+    """Adagrad of TensorFlow 1, with one fused operation per variable.
 
-    For the gradient g of a variable w, element by element:
+    For the gradient g of a variable w, elementwise:
 
         a <- a + g ** 2             `a` starts as `initial_accumulator_value`
         w <- w - learning_rate * g / (sqrt(a) + epsilon)
 
-    Keras's own Adagrad adds epsilon inside the root and works through all of `a` and `w` even for
-    a gradient with few rows. Here such a gradient (`tf.IndexedSlices`, each index once) touches
-    its rows only, so a step costs the same whatever the vocabulary.
+    Keras's Adagrad adds epsilon inside the square root and updates all of `a` and `w` even for a
+    gradient with few rows. Here such a gradient (`tf.IndexedSlices` with unique indices) updates
+    only its rows, so the cost of a step does not depend on the size of the vocabulary.
 
-    The defaults are those of bilm-tf's published runs. An accumulator that starts above zero needs
-    no epsilon.
+    The defaults are those of bilm-tf. With a positive initial accumulator, epsilon can be 0.
 
     Reference:
       Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html.
@@ -64,9 +63,9 @@ class Adagrad(keras.optimizers.Adagrad):
 
 
 def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
-    """The optimizer of a run, with Keras's own defaults for all that the configuration lacks.
+    """The optimizer of a run, with Keras's defaults for everything not in the configuration.
 
-    Clipping is not its business, see `step`, nor is a schedule, see `learning_rates`.
+    It does not clip gradients, see `step`, and has no schedule, see `learning_rates`.
     """
     if config.optimizer == "adagrad":
         return Adagrad(config.learning_rate, config.initial_accumulator)
@@ -74,7 +73,7 @@ def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
 
 
 def keras_optimizers() -> dict[str, type[keras.optimizers.Optimizer]]:
-    """Every optimizer of Keras by its name in small letters, as Keras's own look-up has it."""
+    """Every optimizer of Keras by its name in lower case, as in `keras.optimizers.get`."""
     return {
         name.lower(): kind
         for name, kind in vars(keras.optimizers).items()
@@ -83,16 +82,16 @@ def keras_optimizers() -> dict[str, type[keras.optimizers.Optimizer]]:
 
 
 def fit_gradient(optimizer: keras.optimizers.Optimizer, gradient: Gradient) -> Gradient:
-    """The gradient in the form that the optimizer is right with.
+    """Converts a sparse gradient to a dense one if the optimizer needs it for correct results.
 
-    A row that a sparse gradient lacks has the gradient zero. Adagrad, and gradient descent without
-    momentum, leave such a row as it is, so they may work through the others alone. All others
-    change it: what they remember of earlier gradients fades, or moves it further. They get a dense
-    gradient, and their cost follows the vocabulary.
+    A row that is missing in a sparse gradient has the gradient zero. Adagrad, and gradient descent
+    without momentum, do not change such a row, so they can use the sparse gradient. All other
+    optimizers do change it, because their moving averages decay or their momentum moves it. They
+    get a dense gradient, and their cost grows with the vocabulary.
 
     Args:
-      optimizer: of this module.
-      gradient: a tensor, or `tf.IndexedSlices` with each index once.
+      optimizer: an optimizer of this module.
+      gradient: a tensor, or `tf.IndexedSlices` with unique indices.
     """
     if not isinstance(gradient, tf.IndexedSlices) or _takes_rows(optimizer):
         return gradient
@@ -110,18 +109,18 @@ def _takes_rows(optimizer: keras.optimizers.Optimizer) -> bool:
 def named_slots(
     optimizer: keras.optimizers.Optimizer, trained: Mapping[str, keras.Variable]
 ) -> dict[str, tf.Variable]:
-    """What a built optimizer remembers, named after the variables it trains.
+    """The state of a built optimizer, named after the variables that it trains.
 
     Args:
-      optimizer: any Keras optimizer, built.
+      optimizer: any built Keras optimizer.
       trained: the variables that it was built with, by our names and in its order.
 
     Returns:
-      Variables such as "softmax.kernel.accumulator"; what belongs to no variable of the model has
-      its own name, such as "iteration".
+      The optimizer's variables, by names such as "softmax.kernel.accumulator". A variable without
+      a counterpart in the model has its own name, such as "iteration".
     """
-    # Keras names what it keeps for the variable "a/b" as "a_b_" and its kind. Longer names first,
-    # since one variable's may begin as another's.
+    # Keras names the slot of the variable "a/b" "a_b_" plus its kind. Try longer names first,
+    # because one variable's name may be a prefix of another's.
     starts = {f"{variable.path.replace('/', '_')}_": name for name, variable in trained.items()}
     starts = dict(sorted(starts.items(), key=lambda item: -len(item[0])))
     by_attribute = _named_by_attribute(optimizer, list(trained))
@@ -140,10 +139,10 @@ def named_slots(
 def _named_by_attribute(
     optimizer: keras.optimizers.Optimizer, trained: list[str]
 ) -> dict[int, str]:
-    """Names, by id, for what Keras gives no name that another process would find again.
+    """Names, by id, of the variables whose Keras names differ from process to process.
 
-    Such as `_u_product` of Nadam ("u_product"), and `_r` of Adafactor, with a variable for each
-    that is trained ("softmax.kernel.r").
+    Examples are `_u_product` of Nadam ("u_product"), and `_r` of Adafactor, which has one entry per
+    trained variable ("softmax.kernel.r").
     """
     names = {}
     for attribute, value in vars(optimizer).items():

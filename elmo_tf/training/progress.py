@@ -1,4 +1,4 @@
-"""What a user sees of a run: a bar on a terminal, lines elsewhere, scalars in TensorBoard."""
+"""Progress of a run: a bar on a terminal, lines elsewhere, and scalars for TensorBoard."""
 
 import math
 import sys
@@ -17,17 +17,17 @@ _STEPS_SMOOTHED = 100
 
 
 class ProgressDisplay:
-    """Shows how far a run is, how fast it goes and what the loss is.
+    """Shows the progress, speed and loss of a run.
 
-    On a terminal (stderr) it is a bar; otherwise the first step, then one a minute, and the last
-    one give a line each on stdout. Losses are means over the last 100 steps at most.
+    On a terminal (stderr) it shows a bar. Otherwise it prints a line on stdout for the first step,
+    then one per minute, and one for the last step. Losses are means over up to 100 steps.
 
     Args:
-      num_steps: of the whole run.
-      first_step: steps done before.
-      tokens_per_step: of one direction.
-      is_sampled: whether losses are those of a sampled softmax, and must be called so.
-      is_shown: False where another process shows it.
+      num_steps: number of steps of the whole run.
+      first_step: number of steps completed before.
+      tokens_per_step: number of tokens per step, in one direction.
+      is_sampled: whether losses are those of a sampled softmax; the label says so.
+      is_shown: False in a process other than the one that reports.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class ProgressDisplay:
         self._times: deque[float] = deque([time.monotonic()], maxlen=_STEPS_SMOOTHED + 1)
         self._last_line = -math.inf
         self._evaluated_tokens = 0
-        self._evaluation_line: float | None = None  # when the last one was, or the first window
+        self._evaluation_line: float | None = None  # time of the last line, or of the first window
         self._bar: tqdm | None = None
         if is_shown and sys.stderr is not None and sys.stderr.isatty():
             self._bar = tqdm(total=num_steps, initial=first_step, unit="step", dynamic_ncols=True)
 
     def step(self, step: int, result: StepResult) -> None:
-        """Notes that a step is done."""
+        """Records a completed step."""
         now = time.monotonic()
         if not self._losses:
-            self._times.clear()  # the first step is traced and tells nothing of the speed
+            self._times.clear()  # the first step includes tracing, so it says nothing about speed
         self._losses.append(result.loss)
         self._times.append(now)
         if self._bar is not None:
@@ -71,7 +71,7 @@ class ProgressDisplay:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of one direction, over the last steps; 0 where it is not known yet."""
+        """Tokens per second of one direction, over the last steps; 0 while unknown."""
         seconds = self._times[-1] - self._times[0]
         return (len(self._times) - 1) * self._tokens_per_step / seconds if seconds else 0.0
 
@@ -89,7 +89,7 @@ class ProgressDisplay:
             print(message, flush=True)
 
     def evaluate(self, num_tokens: int) -> None:
-        """Notes that so many more tokens of held-out text are done."""
+        """Records the evaluation of `num_tokens` more tokens of held-out text."""
         now = time.monotonic()
         self._evaluated_tokens += num_tokens
         self._evaluation_line = self._evaluation_line or now
@@ -101,7 +101,7 @@ class ProgressDisplay:
             self.say(figures)
 
     def resume_clock(self) -> None:
-        """Called after a pause that is no step, such as an evaluation: it counts for no speed."""
+        """Call after a pause, such as an evaluation, to exclude it from the speed."""
         self._evaluated_tokens, self._evaluation_line = 0, None
         if self._bar is not None and self._losses:
             self._bar.set_postfix_str(self._figures())
@@ -109,13 +109,13 @@ class ProgressDisplay:
         self._times.append(time.monotonic())
 
     def close(self) -> None:
-        """Leaves the bar as it is."""
+        """Closes the bar, which stays visible."""
         if self._bar is not None:
             self._bar.close()
 
 
 def show_duration(seconds: float) -> str:
-    """As people say it: 40 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    """A duration as text: 40 s, 12 min, 3 h 20 min, 2 d 4 h."""
     minutes, hours = round(seconds / 60), round(seconds / 3600)
     if seconds < 100:
         return f"{seconds:.0f} s"
@@ -127,12 +127,12 @@ def show_duration(seconds: float) -> str:
 
 
 class Scalars:
-    """Writes figures for TensorBoard, means over the steps since the last time.
+    """Writes scalars for TensorBoard: means over the steps since the previous record.
 
     Args:
-      directory: of the event files; None for none.
-      is_sampled: as for `ProgressDisplay`.
-      steps_per_report: steps from one record to the next.
+      directory: directory of the event files; None writes nothing.
+      is_sampled: see `ProgressDisplay`.
+      steps_per_report: number of steps between records.
     """
 
     def __init__(self, directory: str | None, is_sampled: bool, steps_per_report: int) -> None:
@@ -144,7 +144,7 @@ class Scalars:
         self._results: list[StepResult] = []
 
     def step(self, step: int, result: StepResult, others: Mapping[str, float]) -> None:
-        """Notes a step; `others` are recorded as they are."""
+        """Records a step; the values in `others` are not averaged."""
         self._results.append(result)
         if step % self._steps_per_report:
             return
@@ -163,7 +163,7 @@ class Scalars:
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Writes scalars by name."""
-        # `tf.summary.scalar` belongs to the package tensorboard, which need not be installed here.
+        # `tf.summary.scalar` needs the package tensorboard, which may not be installed.
         kind = tf.compat.v1.SummaryMetadata(
             plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
         )

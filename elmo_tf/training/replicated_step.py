@@ -1,10 +1,10 @@
-"""A step of training shared out over devices by the rows of its window.
+"""A training step divided among devices by the rows of its window (data parallelism).
 
-A replica is a device with a copy of every variable. Of each window it computes its rows alone,
-from their state, which stays with it. Losses and gradients are then averaged over all replicas,
-rows that several sparse gradients have are added up, and each replica clips the whole gradient and
-makes the same update. So a step does what one device does with the whole window, save for the
-order in which floats are added up: dropout's masks and the negatives are those of the whole window.
+A replica is a device with a copy of every variable. It computes its rows of each window from their
+state, which it holds. Losses and gradients are then averaged over all replicas, with duplicate rows
+of sparse gradients summed, and each replica clips the whole gradient and makes the same update. The
+result equals that of one device with the whole window except for floating-point summation order,
+because dropout masks and negative samples are those of the whole window.
 """
 
 from typing import Any
@@ -21,13 +21,13 @@ from elmo_tf.training.step import TrainStep, sum_duplicates
 
 
 class ReplicatedStep(TrainStep):
-    """A step whose windows are shared out by rows; see the module.
+    """A step whose windows are divided by rows; see the module.
 
-    The state that it takes and gives is that of `split_state`.
+    It takes and returns a state in the form that `split_state` gives.
 
     Args:
-      strategy: whose replicas share each window.
-      model, optimizer, *arguments: those of `TrainStep`.
+      strategy: the strategy whose replicas share each window.
+      model, optimizer, *arguments: see `TrainStep`.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class ReplicatedStep(TrainStep):
 
 
 def _leave_sums_to_caller(optimizer: keras.optimizers.Optimizer) -> None:
-    """Keeps Keras from adding up over replicas what has been added up, and clipped, before."""
+    """Prevents Keras from summing gradients over replicas again; they are summed and clipped."""
     if not hasattr(optimizer, "_all_reduce_sum_gradients"):  # no public name for it
         raise NotImplementedError(f"Keras {keras.__version__} adds up gradients in an unknown way")
     optimizer._all_reduce_sum_gradients = list
 
 
 def split_state(strategy: tf.distribute.Strategy, state: BiLmState) -> BiLmState:
-    """The state of a whole batch to that of a `ReplicatedStep`: each replica has its rows of it."""
+    """Converts the state of a whole batch to that of a `ReplicatedStep`: each replica's rows."""
 
     def share(state: BiLmState) -> BiLmState:
         return tf.nest.map_structure(lambda tensor: rows_of(tensor, 0, *_own_rows(tensor)), state)
@@ -84,7 +84,7 @@ def split_state(strategy: tf.distribute.Strategy, state: BiLmState) -> BiLmState
 
 
 def _own_rows(of_batch: tf.Tensor) -> tuple[tf.Tensor, int]:
-    """The first of this replica's rows, and how many they are, of all in the batch."""
+    """Index of this replica's first row in the batch, and its number of rows."""
     replica = tf.distribute.get_replica_context()
     num_rows = of_batch.shape[0] // replica.num_replicas_in_sync
     return tf.constant(num_rows) * replica.replica_id_in_sync_group, num_rows

@@ -1,14 +1,14 @@
-"""The directory of a run: what it holds beside checkpoints, and who may go on with it.
+"""The directory of a run: its files, and the checks before a run is started or resumed.
 
-    options.json   the model, as bilm-tf and AllenNLP write it
-    training.json  how it is trained: settings, the text's size and identity, initial weights
-    vocab.txt      the words it predicts, a copy
-    ckpt-*         checkpoints, see `checkpoints`
-    heldout.json, best/   held-out perplexities, and the model with the best, see `heldout`
-    logs/          for TensorBoard
-    lock           who trains in it, see `lock`
+    options.json   the model's architecture, in the format of bilm-tf and AllenNLP
+    training.json  settings, size and identity of the text, initial weights
+    vocab.txt      a copy of the vocabulary that the model predicts
+    ckpt-*         checkpoints; see `checkpoints`
+    heldout.json, best/   held-out perplexities, and the model with the best; see `heldout`
+    logs/          event files for TensorBoard
+    lock           the process that trains; see `storage.lock`
 
-`training.json` is written last: a directory that has it is a run, and complete.
+`training.json` is written last. A directory with this file is a run, and its files are complete.
 """
 
 import os
@@ -28,7 +28,7 @@ from elmo_tf.text.vocabulary import VOCABULARY_FILE, Vocabulary
 from elmo_tf.training.learning_rates import with_decay_steps
 from elmo_tf.training.text_files import TextIdentity
 
-# What `training.json` says of the text; `TextIdentity` and its counts.
+# Keys for the text in `training.json`: the fields of `TextIdentity`, and counts.
 _TEXT = {
     "files": checks.mapping,
     "times": checks.text,
@@ -40,7 +40,7 @@ _FOLDERS = ("best", "logs")
 
 OPTIONS, TRAINING, VOCABULARY = OPTIONS_FILE, TRAINING_FILE, VOCABULARY_FILE
 
-# They say how far a run goes and what it reports, not what it computes.
+# These settings affect a run's length and reports, not its results.
 CHANGEABLE = frozenset(
     {
         "num_epochs",
@@ -56,15 +56,16 @@ CHANGEABLE = frozenset(
 
 
 class Request(NamedTuple):
-    """A run as a user asks for it.
+    """A user's request for a new or resumed run.
 
     Attributes:
-      directory: of the run; made if it is not there.
-      text_files: the shards of the corpus.
-      vocabulary_file: a word on each line.
-      config: the model, or None for that of the run, of the initial weights, or the default.
-      settings: fields of `TrainingConfig` that the user chose; others are as the run has them.
-      initial_weights: a model to start from, as the user named it, or None.
+      directory: directory of the run; created if it does not exist.
+      text_files: the files of the training text.
+      vocabulary_file: the vocabulary, one word per line.
+      config: the model's architecture, or None for that of the existing run, of the initial
+        weights, or the default.
+      settings: values of `TrainingConfig` that the user set; the run keeps its own others.
+      initial_weights: the user's name of a model to start from, or None.
     """
 
     directory: str
@@ -76,17 +77,16 @@ class Request(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run, new or found.
+    """A new or resumed run.
 
     Attributes:
-      directory: where it is.
-      config: the model.
+      directory: its directory.
+      config: the model's architecture.
       training: all settings.
-      vocabulary: the words it predicts.
-      text_files: the shards of the corpus.
-      text: `CorpusCounts` as a dict, counted once, and what identifies its files: a
-        `TextIdentity` as a dict.
-      initial_weights: as in `Request`.
+      vocabulary: the words that the model predicts.
+      text_files: the files of the training text.
+      text: a dict with the values of `CorpusCounts`, counted once, and of `TextIdentity`.
+      initial_weights: see `Request`.
     """
 
     directory: str
@@ -99,29 +99,29 @@ class Run(NamedTuple):
 
     @property
     def tokens_per_step(self) -> int:
-        """Tokens of one step, each of which is predicted once in each direction."""
+        """Number of tokens of a step; each is predicted once in each direction."""
         return self.training.num_streams * self.training.unroll_steps
 
     @property
     def coverage(self) -> float | None:
-        """Fraction of the text's words that the vocabulary has; None for runs of old releases."""
+        """Fraction of the text's tokens in the vocabulary; None for runs of old releases."""
         num_known = self.text.get("num_known")
         num_words = self.text["num_tokens"] - self.text["num_sentences"]
         return None if num_known is None else num_known / max(num_words, 1)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps that read about as many tokens as the corpus has; at least one."""
+        """Number of steps that read about as many tokens as the corpus has; at least one."""
         return max(1, self.text["num_tokens"] // self.tokens_per_step)
 
     @property
     def num_steps(self) -> int:
-        """Steps of the whole run."""
+        """Number of steps of the whole run."""
         steps = self.training.num_epochs * self.steps_per_epoch
         return min(steps, self.training.max_steps or steps)
 
     def reader(self) -> SentenceReader:
-        """An endless reader of the corpus, in this run's order."""
+        """A reader that repeats the corpus indefinitely, in this run's order."""
         tokenizer = make_tokenizer(self.training.tokenizer, self.training.normalize)
         return SentenceReader(
             self.text_files, tokenizer, self.training.shuffle_buffer, self.training.seed
@@ -129,19 +129,19 @@ class Run(NamedTuple):
 
 
 def is_run(directory: str) -> bool:
-    """Whether a run was begun in the directory."""
+    """Whether the directory holds a run."""
     return os.path.isfile(os.path.join(directory, TRAINING))
 
 
 def begin_run(request: Request, config: ElmoConfig) -> Run:
-    """Makes a new run: counts its text and writes its description.
+    """Creates a new run: counts its text and writes its description.
 
     Args:
-      request: what the user asked for.
-      config: the model.
+      request: the user's request.
+      config: the model's architecture.
 
     Raises:
-      InputError: the text or the vocabulary is wrong, or the directory holds something else.
+      InputError: the text or the vocabulary is not valid, or the directory holds other files.
     """
     require_run_or_free(request.directory)
     training = TrainingConfig.from_dict(request.settings, "settings")
@@ -171,13 +171,13 @@ def begin_run(request: Request, config: ElmoConfig) -> Run:
 
 
 def resume_run(request: Request) -> Run:
-    """The run that the directory holds, if the request is for the same run.
+    """The run in the directory, if the request is for the same run.
 
-    Settings that say how far it goes and what it reports may be others; they are written down.
+    Settings that affect only length and reports may differ; the new values are stored.
 
     Raises:
-      UsageError: the request is for another run; the message names all that is not the same.
-      InputError: the description is damaged.
+      UsageError: the request is for a different run; the message names every difference.
+      InputError: the run's description is damaged.
     """
     config, training, stored = read_description(request.directory)
     _require_folders(request.directory)
@@ -226,7 +226,7 @@ def resume_run(request: Request) -> Run:
 
 
 def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[str, Any]]:
-    """The model, the settings, and all that `training.json` holds.
+    """The architecture, the settings, and the whole content of `training.json`.
 
     Raises:
       InputError: the directory holds no run, or its description is damaged.
@@ -253,7 +253,7 @@ def read_description(directory: str) -> tuple[ElmoConfig, TrainingConfig, dict[s
 
 
 def _same_text(stored: dict[str, Any], text_files: list[str]) -> dict[str, Any] | None:
-    """`stored`, with the times of `text_files`, or None if they are of another text."""
+    """`stored` with the current times of `text_files`, or None if their text differs."""
     identity = TextIdentity(*(stored[key] for key in TextIdentity._fields))
     found = identity.found_again(text_files)
     return None if found is None else {**stored, **found._asdict()}
@@ -271,7 +271,7 @@ def _write_training(run: Run) -> None:
 
 
 def _require_folders(directory: str) -> None:
-    """What goes there is written hours later, when an error would end the run."""
+    """Checks the paths of `best/` and `logs/` at the start; a later error would end the run."""
     for name in _FOLDERS:
         path = os.path.join(directory, name)
         if os.path.lexists(path) and not os.path.isdir(path):
@@ -279,9 +279,9 @@ def _require_folders(directory: str) -> None:
 
 
 def require_run_or_free(directory: str) -> None:
-    """Raises an `InputError` if a directory holds no run, but something that looks like a model.
+    """Raises an `InputError` if a directory holds no run but files that look like a model's.
 
-    Also if TensorFlow can't take its name. Called before anything is written, the lock included.
+    It also does if TensorFlow cannot use the path. Call it before writing anything, even the lock.
     """
     files.require_utf8(directory)
     if is_run(directory):

@@ -1,4 +1,4 @@
-"""One step of training: losses, gradients, clipping, update. Traced once for a run."""
+"""One training step: losses, gradients, clipping, update. It is traced once per run."""
 
 from typing import Any, NamedTuple
 
@@ -14,11 +14,11 @@ from elmo_tf.training.optimizers import Gradient, fit_gradient
 
 
 class Batch(NamedTuple):
-    """What one step reads beside the state.
+    """The inputs of one step, except the LSTM state.
 
     Attributes:
-      window: full windows: each row has real steps to its end.
-      negatives: classes for the sampled softmax, or None for the full one.
+      window: a window whose rows have no padding.
+      negatives: negative samples for the sampled softmax, or None for the full softmax.
       dropout_seed: int32 `[2]`.
     """
 
@@ -28,14 +28,14 @@ class Batch(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """Figures of one step, as Python numbers.
+    """Results of one step, as Python numbers.
 
     Attributes:
-      forward_loss: mean over the window, nats per token; of the sampled softmax if there are
-        negatives.
-      backward_loss: the same of the other direction.
-      gradient_norm: of the gradient of `loss * unroll_steps`, before clipping; 0 where the update
-        was left out since the scaled gradient overflowed (see `loss_scale`).
+      forward_loss: mean over the window in nats per token; that of the sampled softmax if there are
+        negative samples.
+      backward_loss: the same in the backward direction.
+      gradient_norm: norm of the gradient of `loss * unroll_steps` before clipping; 0 if the update
+        was skipped because the scaled gradient overflowed (see `loss_scale`).
     """
 
     forward_loss: float
@@ -44,27 +44,28 @@ class StepResult(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """What is minimised: the mean of both directions."""
+        """The objective: the mean of both directions."""
         return 0.5 * (self.forward_loss + self.backward_loss)
 
 
 class TrainStep:
-    """Updates a model by one window after the other; LSTM states go in and come out.
+    """Updates a model with one window; takes LSTM states and returns the next ones.
 
     The loss is the mean of both directions' mean losses. As in bilm-tf, the gradient is that of the
-    loss times `unroll_steps`: the sum over a row's tokens, the mean over rows. It is scaled down to
-    the global norm `clip_norm` over all trained variables (Pascanu et al. 2013, arXiv:1211.5063).
+    loss times `unroll_steps`, which is a sum over a row's tokens and a mean over rows. Gradients
+    are clipped to the global norm `clip_norm` over all trained variables (Pascanu et al. 2013,
+    arXiv:1211.5063).
 
     Args:
-      model: trained in place, all but its scalar mix.
-      optimizer: built here.
-      batch_size: rows of a window.
-      unroll_steps: steps of a window.
-      num_negatives: classes of the sampled softmax, 0 for the full softmax.
-      clip_norm: limit of the gradient's norm, or None.
-      loss_scale: keeps the gradients of half precision from vanishing; None for no scaling.
-      accumulation_steps: parts that the rows are computed in, one after the other, for one update;
-        `batch_size` is a multiple of it. See `accumulation`.
+      model: the model, trained in place except for its scalar mix.
+      optimizer: the optimizer, which this class builds.
+      batch_size: number of rows of a window.
+      unroll_steps: number of steps of a window.
+      num_negatives: number of negative samples, 0 for the full softmax.
+      clip_norm: maximum gradient norm, or None.
+      loss_scale: loss scaling for half precision, or None.
+      accumulation_steps: number of parts into which the rows are divided for one update, a divisor
+        of `batch_size`. See `accumulation`.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class TrainStep:
         return tf.nest.map_structure(tf.type_spec_from_value, self._model.zero_state(batch_size))
 
     def __call__(self, batch: Batch, state: BiLmState) -> tuple[StepResult, BiLmState]:
-        """Does one step; returns its figures and the state after the window."""
+        """Makes one step; returns its results and the state after the window."""
         negatives = () if batch.negatives is None else batch.negatives
         figures, state = self.function(batch.window, negatives, batch.dropout_seed, state)
         return StepResult(*figures.numpy().tolist()), state
@@ -132,7 +133,7 @@ class TrainStep:
         dropout_seed: tf.Tensor | RowsSeed,
         state: BiLmState,
     ) -> tuple[tf.Tensor, list[Gradient], BiLmState]:
-        """Mean losses `[2]` of some rows, their gradients with each index once, the next state."""
+        """Mean losses `[2]` of some rows, gradients with unique indices, and the next state."""
 
         def of_window(window: WindowTensors, seed: tf.Tensor | RowsSeed, state: BiLmState) -> Any:
             return self._gradients_at_once(window, negatives, seed, state)
@@ -176,7 +177,7 @@ class TrainStep:
         return losses, gradients, state
 
     def _clip(self, gradients: list[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
-        """Gradients no longer than `clip_norm`, fit for the optimizer, and how long they were."""
+        """The clipped gradients in the optimizer's form, and their norm before clipping."""
         norm = tf.linalg.global_norm(gradients)
         if self._clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
@@ -191,7 +192,7 @@ class TrainStep:
 
         if self._loss_scale is None:
             return apply()
-        # A gradient that overflows without scaling is reported as it is.
+        # Without loss scaling, report the norm of a gradient that overflows unchanged.
         skipped = tf.where(self._loss_scale.factor > 1.0, 0.0, norm)
         is_finite = tf.math.is_finite(norm)
         norm = tf.cond(is_finite, apply, lambda: skipped)
@@ -200,7 +201,7 @@ class TrainStep:
 
 
 def sum_duplicates(gradient: Gradient) -> Gradient:
-    """The same gradient with each index once; without that neither norm nor optimizer is right."""
+    """The gradient with unique indices, which the norm and the optimizers require."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     indices, place = tf.unique(gradient.indices)

@@ -1,7 +1,7 @@
-"""Whether the files of a text are still those that were counted, without counting them again.
+"""Detects whether the files of a text have changed since they were counted.
 
-Names and sizes tell most other texts apart, at no cost. Of the same name and size, a file that was
-not written to since is the same; only if that can't be said are its contents looked at.
+File names and sizes distinguish most texts at no cost. A file with the same name and size is
+unchanged if its modification time is the same; only otherwise are its contents compared.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from elmo_tf.text.tokens import make_tokenizer
 
 
 class TextIdentity(NamedTuple):
-    """What identifies the files of a text, as JSON values.
+    """Identity of the files of a text, as JSON values.
 
     Attributes:
-      files: their names, sizes and order; a text may be moved.
-      times: a digest of when each was last written to.
-      contents: a digest of all that is in them.
+      files: their names without directories, sizes and order.
+      times: a digest of their modification times.
+      contents: a digest of their contents.
     """
 
     files: dict[str, Any]
@@ -32,17 +32,17 @@ class TextIdentity(NamedTuple):
         """Reads the files to their end.
 
         Raises:
-          InputError: one can't be read.
+          InputError: a file cannot be read.
         """
         return cls(names_and_sizes(paths), _digest_of_times(paths), _digest_of_contents(paths))
 
     def found_again(self, paths: Sequence[str]) -> "TextIdentity | None":
-        """The identity of `paths` if their text is the same, with their times as they are now.
+        """The identity of `paths` with their current times, if their text is the same.
 
-        The contents are read only if there were writes to files of the same names and sizes.
+        The contents are read only if names and sizes are equal and a modification time is not.
 
         Raises:
-          InputError: a file can't be read.
+          InputError: a file cannot be read.
         """
         if names_and_sizes(paths) != self.files:
             return None
@@ -53,7 +53,7 @@ class TextIdentity(NamedTuple):
 
 
 def names_and_sizes(paths: Sequence[str]) -> dict[str, Any]:
-    """What identifies the files of a text at a glance: their names, sizes and order."""
+    """The names, sizes and order of the files of a text."""
     described = SentenceReader(paths, make_tokenizer()).state()["run"]
     return {key: value for key, value in described.items() if key not in ("shuffle_buffer", "seed")}
 
@@ -67,7 +67,7 @@ def _digest_of_times(paths: Sequence[str]) -> str:
 
 
 def _digest_of_contents(paths: Sequence[str]) -> str:
-    # 1 GB takes about two seconds, counting its tokens some minutes.
+    # Hashing 1 GB takes about two seconds; counting its tokens takes minutes.
     whole = hashlib.blake2b(digest_size=16)
     for path in paths:
         try:

@@ -137,7 +137,7 @@ def test_whole_demo_interrupted_resumed_and_repeated(project_dir, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     rest = process.communicate(timeout=120)[0]
     assert process.returncode == 130, rest
-    stopped = re.search(rf"stopped by SIGINT at step (\d+) of {STEPS}, which is saved", rest)
+    stopped = re.search(rf"stopped by SIGINT at step (\d+) of {STEPS}, saved in", rest)
     assert stopped, rest
     assert "demo: interrupted; the same command goes on from here" in rest
     assert "Traceback" not in rest and not (output / "exported").exists()

@@ -214,7 +214,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(folder, project_dir)
     step = newest.removeprefix("ckpt-")
     by_whom = "elmo-train: stopped by {} at step " + f"{int(step):,} of "
     assert errors.startswith(by_whom.format("a signal to another process"))
-    assert other_errors.splitlines()[0] == "SIGTERM: finishing the step at hand, then saving"
+    assert other_errors.splitlines()[0] == "SIGTERM: finishing the current step, then saving"
     assert other_errors.splitlines()[1].startswith(by_whom.format("SIGTERM"))
 
 
@@ -230,7 +230,7 @@ def test_the_death_of_one_process_ends_the_other(folder, project_dir, dies):
     assert (status, errors) == (
         1,
         "elmo-train: another process of the run has ended or can't be reached; start the same "
-        "command again in all of them, it goes on from the last checkpoint\n",
+        "command again in all of them, it resumes from the last checkpoint\n",
     )
 
 

@@ -28,7 +28,7 @@ def test_the_first_signal_is_noted(number):
 def test_the_second_signal_acts_where_nothing_is_lost(capfd):
     with StopSignals() as signals:
         send(signal.SIGINT)
-        assert capfd.readouterr().err == "SIGINT: finishing the step at hand, then saving\n"
+        assert capfd.readouterr().err == "SIGINT: finishing the current step, then saving\n"
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
         assert signals.received == "SIGINT"
@@ -40,9 +40,7 @@ def test_otherwise_the_third_does(capfd):
         send(signal.SIGTERM)
         send(signal.SIGINT)
         _, second = capfd.readouterr().err.splitlines()
-        assert second == (
-            "SIGINT: still finishing the step; a third signal loses what is not saved"
-        )
+        assert second == ("SIGINT: still finishing the step; a third signal discards unsaved steps")
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
         assert signals.received == "SIGTERM"
