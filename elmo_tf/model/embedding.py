@@ -1,4 +1,4 @@
-"""`ElmoEmbedding`: ELMo as a layer of a Keras model, from strings to vectors a task can train."""
+"""`ElmoEmbedding`: ELMo as a layer of a Keras model, from strings to vectors that a task trains."""
 
 import os
 from collections.abc import Sequence
@@ -27,38 +27,39 @@ TRAINABLE = ("mix", "all", "none")
 class ElmoEmbedding(keras.layers.Layer):
     """ELMo vectors of text, tokens or character ids, for Functional, Sequential or other models.
 
-    One pass through the biLM gives `num_mixes` weighted averages of its layers, which is what the
-    paper adds to the input and to the output of a task model's encoder. The biLM stays as it is by
-    default, and backpropagation stops above it; the averages are trained with the task.
+    One pass through the biLM gives `num_mixes` weighted averages of its layers. The paper adds one
+    to the input and one to the output of a task model's encoder. By default the biLM is frozen,
+    backpropagation stops above it, and the averages are trained with the task.
 
-    The biLM computes in the precision of `encoder` (float32, unless it was made otherwise), the
-    averages in float32; only results are cast to this layer's precision policy.
+    The biLM computes in the precision of `encoder`, float32 by default, and the averages in
+    float32. Only the results are cast to this layer's dtype policy.
 
     Args:
-      encoder: the `ElmoEncoder` to use. It is shared, not copied, and its weights become trainable
-        or not as `trainable` says. Learned mixes start from its own mix.
+      encoder: the `ElmoEncoder` to use. It is shared, not copied; `trainable` determines which of
+        its weights are trainable. Learned mixes are initialized from its scalar mix.
       num_mixes, mix_weights, do_layer_norm, use_top_only, l2_coefficient, dropout, seed: as for
         `ElmoMix`. The paper uses dropout of 0.5 and l2_coefficient from 0.001 to 1.
-      keep_boundaries: whether `<S>` and `</S>` have vectors too: each row of n tokens comes out as
-        n + 2. A row without tokens, padding or not, then is these two.
-      trainable: "mix": the learned mixes (weights and gamma) are trained; "all": the biLM and its
-        character CNN as well; "none": nothing. True stands for "mix", False for "none". The
-        attribute may be set to each of these later, before `compile`; set to True, it goes back to
-        what it was before False. It reads as True or False; see `trained_parts`.
+      keep_boundaries: whether to return vectors of `<S>` and `</S>` too: n + 2 vectors for a row of
+        n tokens. A row without tokens then has these two.
+      trainable: "mix" trains the learned mixes (weights and gamma); "all" also trains the biLM and
+        its character CNN; "none" trains nothing. True means "mix", False means "none". The
+        attribute can be set to any of these values before `compile`; True restores the value before
+        False. Its value is True or False; see `trained_parts`.
 
     Call arguments:
       inputs: one of
         string `[batch]`: raw text, split at runs of ASCII white space;
-        string `[batch, time]`: tokens, with `""` after the last one of a row. A `""` before that is
-          a token without characters and has a vector;
+        string `[batch, time]`: tokens, padded with `""` after the last token of a row. A `""`
+          before it is a token without characters and has a vector;
         integers `[batch, time, max_characters]`: see `elmo_tf.batch_to_ids`; rows of zeros after
           the last token are padding. With word input `[batch, time]`; see `ElmoEncoder`.
-        Lists and NumPy arrays of `str` or `bytes` serve too, lists of tokens of any lengths.
-      training: whether dropout is on. With trainable="all", the encoder's own dropout too.
+        Strings can also be lists or NumPy arrays of `str` or `bytes`; lists of tokens may have
+        different lengths.
+      training: whether to apply dropout; with trainable="all" also the encoder's own dropout.
 
     Returns:
       `[batch, time, 2 * projection_dim]`, zero at padding; a list of them if num_mixes > 1. Each
-      carries a Keras mask, which later layers (LSTM, GlobalAveragePooling1D ...) heed.
+      has a Keras mask, which later layers (LSTM, GlobalAveragePooling1D ...) use.
 
     Example:
       >>> elmo = ElmoEmbedding.from_model("elmo.zip", num_mixes=2, dropout=0.5)
@@ -109,19 +110,19 @@ class ElmoEmbedding(keras.layers.Layer):
         self._trained_parts = "mix"
         self._set_trainable(trainable)
         self._traced = TracedFunctions()
-        self.supports_jit = False  # XLA has no strings; Keras's "auto" heeds this
-        # Keras would refuse lists of strings, and cast integers.
+        self.supports_jit = False  # XLA has no strings; Keras's jit_compile="auto" checks this
+        # Keras's own conversion would refuse lists of strings and cast integers to floats.
         self._allow_non_tensor_positional_args = True
         self._convert_input_args = False
         self.build()
 
     @classmethod
     def from_model(cls, path: str | os.PathLike, **kwargs: Any) -> "ElmoEmbedding":
-        """A layer with the weights of any kind of model, with its trained mix if it has one.
+        """A layer with the weights of a model in any format, and its trained mix if it has one.
 
         Args:
-          path: as for `ElmoEncoder.from_model`.
-          **kwargs: given to the constructor.
+          path: see `ElmoEncoder.from_model`.
+          **kwargs: arguments of the constructor.
 
         Raises:
           InputError: there is no such model, or it is damaged.
@@ -144,12 +145,12 @@ class ElmoEmbedding(keras.layers.Layer):
 
     @property
     def trained_parts(self) -> str:
-        """What is trained: "mix", "all" or "none"."""
+        """The trained parts: "mix", "all" or "none"."""
         return self._trained_parts if self._trainable else "none"
 
     @property
     def trainable(self) -> bool:
-        """Whether anything here is trained; settable, to "mix", "all", "none", True or False."""
+        """Whether any weight is trainable; can be set to "mix", "all", "none", True or False."""
         return self._trainable
 
     @trainable.setter
@@ -164,15 +165,15 @@ class ElmoEmbedding(keras.layers.Layer):
             self._trained_parts = value
         self.mix.trainable = self._trainable
         self.encoder.trainable = self.trained_parts == "all"
-        # Assigned what it is already, an attribute of Keras is not set, and neither are those
-        # further down; so each variable is told.
+        # Keras ignores an assignment that does not change `trainable`, and does not pass it on to
+        # sublayers, so set it for every variable.
         for variable in self.encoder.variables:
             variable.trainable = self.encoder.trainable
         for variable in self.encoder.scalar_mix.variables:  # not used here
             variable.trainable = False
 
     def build(self, inputs_shape: Any = None) -> None:
-        # The encoder and the mixes built themselves, so that weights load before any call.
+        # The encoder and the mixes are built in the constructor: weights load before any call.
         pass
 
     def call(self, inputs: ArrayLike, training: bool | None = None) -> tf.Tensor | list[tf.Tensor]:
@@ -196,7 +197,7 @@ class ElmoEmbedding(keras.layers.Layer):
     def _layers_and_mask(
         self, inputs: tf.Tensor, fine_tunes: bool, training: bool
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """The layers that are mixed, `[batch, time, 2 * projection_dim]` each, lowest first."""
+        """The layers to mix, each `[batch, time, 2 * projection_dim]`, the lowest first."""
         tokens, lengths = tokens_and_lengths(inputs)
         model = self.encoder.parts
         embed = pipeline.embed_tokens if inputs.dtype == tf.string else pipeline.embed_ids
@@ -240,8 +241,8 @@ class ElmoEmbedding(keras.layers.Layer):
         return [shape] * self.mix.num_mixes if self.mix.num_mixes > 1 else shape
 
     def compute_output_spec(self, inputs: keras.KerasTensor, training: bool | None = None) -> Any:
-        # A Sequential model without keras.Input guesses that its inputs are floats; told so, it
-        # goes without a graph and asks again when it has seen them.
+        # A Sequential model without keras.Input assumes float inputs. This error makes it defer
+        # building until it has seen the inputs.
         is_guess = keras.backend.is_float_dtype(inputs.dtype)
         self._check_inputs(inputs, NotImplementedError if is_guess else InputError)
         arguments.refuse_single_column(inputs, "ElmoEmbedding")
@@ -253,8 +254,8 @@ class ElmoEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         encoder = keras.saving.serialize_keras_object(self.encoder)
-        # Keras's own mark of shared objects comes too late for those within a layer's config. By it
-        # two layers of one saved model that share an encoder share it again when loaded.
+        # Keras registers shared objects too late for objects inside a layer's config. With this id,
+        # two layers of a saved model that share an encoder share it again after loading.
         encoder["shared_object_id"] = id(self.encoder)
         mix = self.mix.get_config()
         names = ("num_mixes", "mix_weights", "do_layer_norm", "use_top_only", "l2_coefficient")

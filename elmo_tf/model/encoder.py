@@ -37,50 +37,49 @@ ArrayLike = Any
 class ElmoEncoder(keras.layers.Layer):
     """A character CNN, a bidirectional language model and a scalar mix over their layers.
 
-    A model with word input has a table of word vectors in the place of the character CNN. What is
-    said of character ids below is said of word ids there, int32 `[batch, max_tokens]`: the number
-    of a word's line in the vocabulary, from 1 on, and 0 for padding (see `token_ids.batch`).
+    A model with word input has an embedding table instead of the character CNN. It takes word ids
+    where this page says character ids: int32 `[batch, max_tokens]`, the line number of the word in
+    the vocabulary, from 1 on, and 0 for padding (see `token_ids.batch`).
 
-    An encoder is pure: it keeps no state between calls, and the same input gives the same bits.
-    Called from Python, each form of input is traced once, for every batch size and length, and a
-    large batch is computed in blocks of rows, which bounds memory: rounding apart, the values are
-    the same. A graph computes what it is given at once.
+    An encoder is a pure function: it keeps no state between calls, and equal inputs give bitwise
+    equal outputs. Called from Python, it is traced once for each form of input, for all batch sizes
+    and lengths. It computes a large batch in blocks of rows to bound memory, which changes values
+    only by rounding. Called within a graph, it computes the whole batch at once.
 
     Args:
-      config: the shapes and options of the model; see `elmo_tf.config.model.ElmoConfig`.
-      dropout: share of LSTM inputs and outputs set to zero in training.
-      seed: integer that fixes the initial weights, or None.
+      config: the model's architecture; see `elmo_tf.config.model.ElmoConfig`.
+      dropout: dropout rate of LSTM inputs and outputs in training.
+      seed: integer seed of the initial weights, or None.
       vocabulary: the words of a model with word input, or a list of them; the dictionaries of a
-        model with dictionary input. Other models need none, and leave it aside.
-      without_initialization: whether weights start as zeros; for weights read from a file.
-
-      tokenizer: name of the tokenizer of the training's text, see `elmo_tf.text.tokens`; None if it
-        is not known. The call does not apply it, since a graph holds no such op; a raw text given
-        to a model whose tokenizer is not "whitespace" is warned of once.
-      normalize: name of the Unicode normalization of that text, or None.
+        model with dictionary input. Ignored by other models.
+      without_initialization: whether weights start as zeros, for weights read from a file.
+      tokenizer: name of the training text's tokenizer, see `elmo_tf.text.tokens`; None if unknown.
+        A call does not apply it, because these tokenizers are not part of the graph; a call with
+        raw text warns once if the tokenizer is not "whitespace".
+      normalize: name of the training text's Unicode normalization, or None.
 
     Attributes:
-      token_input: how tokens are read; see `elmo_tf.model.inputs.token_input`.
-      char_cnn, word_embedding: the layer that reads their ids, whichever the model has.
-      traced: its traced functions, those of the vector jobs among them: once for each encoder.
+      token_input: converts tokens to ids; see `elmo_tf.model.inputs.token_input`.
+      char_cnn, word_embedding: the layer that reads the ids; a model has one of the two.
+      traced: the encoder's traced functions, including those of vector jobs.
 
     Call arguments:
       inputs: string `[batch]` (raw text, split at ASCII white space), string
         `[batch, max_tokens]` (needs `sequence_len`), or int32
         `[batch, max_tokens, max_characters]` (see `elmo_tf.batch_to_ids`).
-      sequence_len: int32 `[batch]`, how many tokens of each row are real. It alone decides what is
-        padding: `""` inside it is a token. For character ids it may be left out: rows of zeros at
-        the end are padding then.
-      initial_state: `BiLmState` to start from, for instance one that an earlier call returned.
-      return_state: whether to return the state after each row's last token as well.
+      sequence_len: int32 `[batch]`, the number of tokens of each row. It alone determines padding:
+        a `""` within it is a token. It is optional for character ids: without it, rows of zeros at
+        the end are padding.
+      initial_state: initial `BiLmState`, for example one that an earlier call returned.
+      return_state: whether to also return the state after each row's last token.
 
     Returns:
       A dict, all float32 and zero at padding, with P = `config.lstm.projection_dim`:
 
-            word_emb         [batch, max_tokens, P]      of the word alone, without context
-            lstm_outputs1..n [batch, max_tokens, 2 * P]  layer by layer, forward half first
+            word_emb         [batch, max_tokens, P]      context-independent word embedding
+            lstm_outputs1..n [batch, max_tokens, 2 * P]  LSTM layers: forward half, backward half
             elmo             [batch, max_tokens, 2 * P]  scalar mix of all layers (word_emb doubled)
-            default          [batch, 2 * P]              mean of elmo over the real tokens
+            default          [batch, 2 * P]              mean of elmo over the row's tokens
             sequence_len     int32 [batch]
 
       With `return_state`: that dict and a `BiLmState`.
@@ -115,7 +114,7 @@ class ElmoEncoder(keras.layers.Layer):
         self.token_input = make_input(self.config.input, vocabulary)
         self.config = self.config.with_input(self.token_input.config)
         lstm = self.config.lstm
-        name = self.token_input.layer_name  # checkpoints know the layer by its attribute
+        name = self.token_input.layer_name  # checkpoints name the layer after its attribute
         token_layer = self.token_input.make_layer(
             lstm.projection_dim,
             seed=derive_seed(seed, name),
@@ -139,14 +138,15 @@ class ElmoEncoder(keras.layers.Layer):
         )
         self.scalar_mix = ScalarMix(lstm.num_layers + 1, name="scalar_mix", dtype="float32")
         self.traced = TracedFunctions()
-        # Keras would refuse lists of strings, and cast integers to the layer's own type.
+        # Keras's own conversion would refuse lists of strings and cast integers to floats.
         self._allow_non_tensor_positional_args = True
         self._convert_input_args = False
         with memory.for_parameters(self.config.num_parameters):
             self.build()
 
     def build(self, inputs_shape: Any = None) -> None:
-        # All shapes follow from the configuration, so weights exist, and load, before any call.
+        # The configuration determines all shapes, so weights can be created and loaded before a
+        # call.
         lstm = self.config.lstm
         with tf.init_scope():
             self.token_layer.build((None, *self.token_ids.shape))
@@ -155,22 +155,22 @@ class ElmoEncoder(keras.layers.Layer):
 
     @property
     def token_layer(self) -> keras.layers.Layer:
-        """The lowest layer, from the ids of tokens to their vectors."""
+        """The lowest layer, which converts token ids to word embeddings."""
         return getattr(self, self.token_input.layer_name)
 
     @property
     def parts(self) -> pipeline.Model:
-        """What the functions of `pipeline` compute with."""
+        """The parts that the functions of `pipeline` use."""
         return pipeline.Model(self.token_input, self.token_layer, self.bilm, self.scalar_mix)
 
     @property
     def token_ids(self) -> TokenInput:
-        """`token_input`, as the function from tokens to ids."""
+        """The function that converts tokens to ids: `token_input`."""
         return self.token_input
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The words that the model reads by; None if it needs none."""
+        """The vocabulary of a model with word input, otherwise None."""
         return self.token_input.vocabulary
 
     @classmethod
@@ -179,13 +179,14 @@ class ElmoEncoder(keras.layers.Layer):
     ) -> "ElmoEncoder":
         """An encoder with the weights of a model in any format.
 
-        A trained scalar mix comes along if the model has one. The softmax of a language model does
-        not. Anything odd about the model is logged as a warning.
+        A trained scalar mix is loaded if the model has one; a softmax is not. Anything unusual in
+        the files is logged as a warning.
 
         Args:
-          path: "options.json,weights.hdf5" in bilm-tf format, a directory or zip that holds both, a
-            training run, or an exported SavedModel. Or what `elmo_tf.formats.locate` made of it.
-          **options: given to the constructor.
+          path: a model: "options.json,weights.hdf5" in bilm-tf format, a directory or zip that
+            holds both, a training run, an exported SavedModel, or the name of a model; or the
+            result of `elmo_tf.formats.locate`.
+          **options: arguments of the constructor.
 
         Raises:
           InputError: there is no model, a file is damaged, or weights and options do not fit. The
@@ -212,13 +213,13 @@ class ElmoEncoder(keras.layers.Layer):
         """As `from_model`, for a pair of files in bilm-tf format.
 
         Args:
-          options_file: `options.json` of bilm-tf or AllenNLP.
-          weights_file: the HDF5 file that belongs to it.
-          vocabulary_file: the words of a model with word input; others need none.
-          **kwargs: given to the constructor.
+          options_file: the `options.json` of bilm-tf or AllenNLP.
+          weights_file: its HDF5 file of weights.
+          vocabulary_file: the vocabulary of a model with word input.
+          **kwargs: arguments of the constructor.
 
         Raises:
-          InputError: a file is missing, is not what its name says, or does not fit the other one.
+          InputError: a file is missing or has a wrong format, or the files do not fit each other.
         """
         return cls.from_model(
             locate.find_model(options_file, weights_file, vocabulary_file), **kwargs
@@ -259,14 +260,14 @@ class ElmoEncoder(keras.layers.Layer):
         return {"tokenizer": self.tokenizer, "normalize": self.normalize}
 
     def make_tokenizer(self) -> Tokenizer:
-        """How text becomes tokens for this model, outside of the graph: its training's way.
+        """The tokenizer of the training text, for use outside of the graph.
 
-        White space and no normalization where that is not known, as in published models.
+        If it is unknown, as in the bilm-tf format, text is split at white space and not normalized.
         """
         return make_tokenizer(self.tokenizer or "whitespace", self.normalize or "none")
 
     def _warn_of_white_space(self) -> None:
-        """Says once that raw text is split in another way than the text of the training was."""
+        """Warns once that raw text is split differently from the training text."""
         tokenizer, normalize = self.tokenizer or "whitespace", self.normalize or "none"
         if (tokenizer, normalize) != ("whitespace", "none") and not self._has_warned:
             self._has_warned = True
@@ -281,9 +282,9 @@ class ElmoEncoder(keras.layers.Layer):
     def encode_text(
         self, text: ArrayLike, initial_state: State = None, return_state: bool = False
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        """As the call, for raw text: string `[batch]`.
+        """Like a call, for raw text: string `[batch]`.
 
-        The graph splits at ASCII white space, whatever `tokenizer` is; see `embed_sentences`.
+        The graph splits at ASCII white space and does not apply `tokenizer`; see `embed_sentences`.
         """
         self._warn_of_white_space()
         text = arguments.text_argument(text)
@@ -301,7 +302,7 @@ class ElmoEncoder(keras.layers.Layer):
         initial_state: State = None,
         return_state: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        """As the call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
+        """Like a call, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
         tokens, lengths = arguments.tokens_argument(tokens, sequence_len)
         initial_state = arguments.state_argument(initial_state, tokens)
         return self._run(
@@ -316,10 +317,10 @@ class ElmoEncoder(keras.layers.Layer):
         return_state: bool = False,
         static_shapes: bool = False,
     ) -> Outputs | tuple[Outputs, BiLmState]:
-        """As the call, for character ids: int32 `[batch, max_tokens, max_characters]`.
+        """Like a call, for character ids: int32 `[batch, max_tokens, max_characters]`.
 
-        Uses no string operation; with `static_shapes`, no shape that depends on values either, so
-        that converters and accelerators can take it. On a CPU `static_shapes` is slower.
+        It uses no string operations and, with `static_shapes`, no shapes that depend on values, as
+        converters and accelerators require. On a CPU `static_shapes` is slower.
         """
         token_ids = arguments.as_tensor(token_ids, "token_ids")
         if token_ids.shape.rank < 2 or tuple(token_ids.shape[2:]) != self.token_ids.shape:
@@ -349,7 +350,7 @@ class ElmoEncoder(keras.layers.Layer):
         state: State,
         **options: Hashable,
     ) -> Any:
-        """Calls a function of `pipeline`, traced; from Python in blocks if tokens are many."""
+        """Calls a traced function of `pipeline`; from Python, a large batch in blocks of rows."""
         run = functools.partial(self.traced.run, function, model=self.parts, **options)
         if tf.inside_function() or self._fits(tokens, tokens.shape[1]):
             return run(tokens, lengths, state)
@@ -365,7 +366,7 @@ class ElmoEncoder(keras.layers.Layer):
         return row_blocks.fits(inputs.shape[0], max_tokens, row_blocks.tokens_at_once(self.config))
 
     def zero_state(self, batch: int) -> BiLmState:
-        """The state before any text, for `batch` rows."""
+        """The zero state of `batch` rows."""
         return self.bilm.zero_state(batch)
 
     def get_config(self) -> dict:

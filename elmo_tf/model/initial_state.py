@@ -1,9 +1,8 @@
-"""The state of a language model where sentences end, which may suit their beginnings too.
+"""An initial LSTM state for sentences: the mean of the states at the ends of many sentences.
 
-A model is trained on running text, where a sentence starts from the state that the one before it
-left. In use sentences come alone, and start from zeros. The mean of the states at the ends of many
-sentences lies between: no sentence depends on another one, and none starts from a state that
-training never saw.
+A model is trained on running text, where a sentence starts from the state at the end of the
+previous one. In use, each sentence starts from zeros. The mean of final states is a compromise: no
+sentence depends on another, and none starts from a state unlike those of training.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +22,11 @@ _BATCH_TOKENS = 2048
 
 
 class InitialState(NamedTuple):
-    """A state to start sentences from.
+    """An initial state.
 
     Attributes:
       state: one row, `[1, projection_dim]` and `[1, units]` for each layer.
-      num_sentences: that it is the mean of.
+      num_sentences: number of sentences whose final states were averaged.
     """
 
     state: BiLmState
@@ -35,19 +34,19 @@ class InitialState(NamedTuple):
 
 
 def mean_initial_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -> InitialState:
-    """The mean state at the ends of sentences, each of them read from the zero state.
+    """The mean final state of sentences that each start from the zero state.
 
-    A sentence ends where training goes on to the next one: after its last token, before `</S>`;
+    A sentence ends where training continues with the next one: after its last token, before `</S>`;
     in the backward direction after its first token, before `<S>`.
 
-    Memory is bounded by the longest sentence, and the same for a text of any length.
+    Memory depends on the longest sentence, not on the length of the text.
 
     Args:
-      encoder: with its weights.
-      sentences: lists of tokens; those without tokens don't count.
+      encoder: an encoder with trained weights.
+      sentences: lists of tokens; empty ones are ignored.
 
     Raises:
-      InputError: there is no sentence with a token, or a state is not finite.
+      InputError: no sentence has a token, or a state is not finite.
     """
     zeros = encoder.zero_state(1)
     totals = [np.zeros(like.shape[1]) for like in tf.nest.flatten(zeros)]
@@ -59,7 +58,7 @@ def mean_initial_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -
     if not num_sentences:
         raise InputError("sentences: no sentence with a token", "sentences")
     if not all(np.isfinite(total).all() for total in totals):
-        raise InputError("the model's states are not finite; its weights are of no use")
+        raise InputError("the model's states are not finite; its weights are not usable")
     means = [
         tf.cast(total[np.newaxis] / num_sentences, like.dtype)
         for total, like in zip(totals, tf.nest.flatten(zeros), strict=True)
@@ -68,7 +67,7 @@ def mean_initial_state(encoder: ElmoEncoder, sentences: Iterable[list[bytes]]) -
 
 
 def repeat_state(state: BiLmState, batch: int | tf.Tensor) -> BiLmState:
-    """A state of one row, for `batch` rows."""
+    """Repeats a state of one row for `batch` rows."""
     return tf.nest.map_structure(
         lambda values: tf.broadcast_to(values, [batch, values.shape[1]]), state
     )
@@ -77,7 +76,7 @@ def repeat_state(state: BiLmState, batch: int | tf.Tensor) -> BiLmState:
 def _sums_of_end_states(
     encoder: ElmoEncoder, sentences: Iterable[list[bytes]]
 ) -> Iterator[tuple[list[np.ndarray], int]]:
-    """For some sentences at a time the sums over them, float64, and their number."""
+    """For each batch of sentences, the sums of their final states, float64, and their number."""
     for batch in batches_by_tokens(filter(None, sentences), _BATCH_TOKENS):
         lengths = tf.constant([len(sentence) for sentence in batch], tf.int32)
         parts = encoder.traced.run(_sums, as_tensor(batch), lengths, model=encoder.parts)
@@ -90,7 +89,7 @@ def _sums(tokens: tf.Tensor, lengths: tf.Tensor, model: pipeline.Model) -> list[
 
 
 def _end_states(tokens: tf.Tensor, lengths: tf.Tensor, model: pipeline.Model) -> BiLmState:
-    """The state of each row, `[batch, ...]`, after all but the last boundary of each direction."""
+    """The state of each row, `[batch, ...]`, before the last boundary of each direction."""
     embeddings = pipeline.embed_tokens(tokens, lengths, model)  # [batch, max_tokens + 2, P]
     backward = tf.reverse_sequence(embeddings, lengths + 2, seq_axis=1)
     run = model.bilm.run_direction

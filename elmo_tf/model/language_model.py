@@ -1,4 +1,4 @@
-"""The bidirectional language model that training and evaluation run: encoder plus softmax."""
+"""The bidirectional language model for training and evaluation: encoder plus softmax."""
 
 from typing import Any, NamedTuple
 
@@ -15,18 +15,18 @@ from elmo_tf.model import memory
 from elmo_tf.model.encoder import ElmoEncoder
 from elmo_tf.text.vocabulary import Vocabulary
 
-_RESET_SALT = 1_000_003  # not that of any layer's dropout
+_RESET_SALT = 1_000_003  # differs from the salts of dropout
 
 
 class WindowTensors(NamedTuple):
-    """One window of the streams in both directions, as tensors.
+    """A window of text in both directions, as tensors.
 
     Attributes:
-      token_ids: int32 `[tokens, max_characters]`, the window's distinct tokens, as the encoder's
-        `token_ids` makes them; with word input `[tokens]`.
+      token_ids: int32 `[tokens, max_characters]`, ids of the window's distinct tokens, made by the
+        encoder's `token_ids`; with word input `[tokens]`.
       token_index: int32 `[2, batch, steps]`, rows of `token_ids`; forward, then backward.
       targets: int32 `[2, batch, steps]`, vocabulary ids of the tokens to predict.
-      lengths: int32 `[batch]`, real steps of each row; the rest is padding.
+      lengths: int32 `[batch]`, number of steps of each row; the rest is padding.
     """
 
     token_ids: tf.Tensor
@@ -36,11 +36,11 @@ class WindowTensors(NamedTuple):
 
 
 class Negatives(NamedTuple):
-    """Classes drawn for a sampled softmax; see `elmo_tf.training.negatives`.
+    """Negative samples for a sampled softmax; see `elmo_tf.training.negatives`.
 
     Attributes:
       ids: int32 `[num_samples]`, distinct.
-      num_tries: scalar, how many draws it took to find that many distinct ones.
+      num_tries: scalar, the number of draws including duplicates.
     """
 
     ids: tf.Tensor
@@ -56,15 +56,15 @@ class ElmoLanguageModel(keras.layers.Layer):
     Args:
       config: the encoder's configuration.
       vocabulary_size: number of target classes.
-      dropout: fraction of LSTM inputs and outputs set to zero in training.
-      seed: integer that fixes the initial weights, or None.
-      precision: a dtype policy of Keras for the encoder. With "mixed_float16" or "mixed_bfloat16"
-        the products of its layers are in half precision; weights, states, softmax and losses stay
-        float32.
+      dropout: dropout rate of LSTM inputs and outputs in training.
+      seed: integer seed of the initial weights, or None.
+      precision: a Keras dtype policy for the encoder. With "mixed_float16" or "mixed_bfloat16" the
+        matrix products of its layers are in half precision; weights, states, softmax and losses
+        stay float32.
       vocabulary: the words, for a model with word input; see `ElmoEncoder`.
-      state_reset_rate: fraction of the rows whose state is reset to zeros before a window in
-        training.
-      without_initialization: whether weights start as zeros; for weights read from a file.
+      state_reset_rate: probability, for each row and window of training, that the row's state is
+        reset to zeros before the window.
+      without_initialization: whether weights start as zeros, for weights read from a file.
 
     Reference:
       Peters et al. 2018, equation before section 3.2: the sum of both directions' log-likelihoods.
@@ -109,7 +109,7 @@ class ElmoLanguageModel(keras.layers.Layer):
 
     @property
     def language_model_variables(self) -> list[keras.Variable]:
-        """The trained variables: all but the scalar mix, which a task trains."""
+        """The trained variables: all except the scalar mix, which a task trains."""
         encoder = self.encoder
         layers = (encoder.token_layer, encoder.bilm, self.softmax)
         return [variable for layer in layers for variable in layer.trainable_variables]
@@ -125,15 +125,15 @@ class ElmoLanguageModel(keras.layers.Layer):
         """Losses of one window and the state after it.
 
         Args:
-          window: the tokens to read and those to predict.
-          state: the state each row starts from.
-          negatives: classes for the sampled softmax; None means the full softmax.
-          training: whether dropout is on.
-          dropout_seed: int32 `[2]`, or `RowsSeed`; needed where dropout is on.
+          window: the input and target tokens.
+          state: the initial state of each row.
+          negatives: negative samples for the sampled softmax; None selects the full softmax.
+          training: whether to apply dropout.
+          dropout_seed: int32 `[2]`, or `RowsSeed`; required if dropout is applied.
 
         Returns:
-          Negative log-likelihood in nats of each target, float32 `[2, batch, steps]`, zero past a
-          row's length; and the state after each row's last real step.
+          Negative log-likelihood of each target in nats, float32 `[2, batch, steps]`, zero past a
+          row's length; and the state after each row's last step.
         """
         flat, state = self._flat_outputs(window, state, training, dropout_seed)
         sampled = () if negatives is None else (negatives.ids, negatives.num_tries)
@@ -148,9 +148,9 @@ class ElmoLanguageModel(keras.layers.Layer):
         dropout_seed: tf.Tensor | RowsSeed | None = None,
     ) -> tuple[tf.Tensor, BiLmState]:
         """The last layer's outputs, `[2, batch, steps, P]`, and the next state."""
-        # Back to float32, since the gradient sums over all positions of a token.
+        # Cast to float32, because the gradient is a sum over all positions of a token.
         embeddings = tf.cast(self.encoder.token_layer(window.token_ids), tf.float32)  # [tokens, P]
-        # Training windows are full, so the cheaper gradient without lengths applies.
+        # Training windows have no padding, so the cheaper gradient without lengths applies.
         lengths = None if training else window.lengths
         if training and self._state_reset_rate:
             state = _reset_rows(state, self._state_reset_rate, dropout_seed)
@@ -178,15 +178,15 @@ class ElmoLanguageModel(keras.layers.Layer):
         return tf.reshape(outputs, [-1, outputs.shape[-1]]), state  # [2 * batch * steps, P]
 
     def zero_state(self, batch: int | tf.Tensor) -> BiLmState:
-        """The state before any text, for `batch` rows."""
+        """The zero state of `batch` rows."""
         return self.encoder.bilm.zero_state(batch)
 
 
 def _reset_rows(state: BiLmState, rate: float, seed: tf.Tensor | RowsSeed) -> BiLmState:
-    """Sets some rows of a state to zero, the same ones in all layers of both directions.
+    """Sets random rows of a state to zero, the same rows in all layers of both directions.
 
-    Sentences that are read by themselves start from zeros. A model trained only with states carried
-    over from other sentences may come to depend on them, and then predict such sentences badly.
+    An independent sentence starts from zeros. A model trained only with states carried over from
+    previous sentences may depend on them, and then predicts independent sentences badly.
     """
     rows = tf.shape(tf.nest.flatten(state)[0])[0]
     is_kept = seeded_dropout(tf.ones([rows, 1]), rate, seed, _RESET_SALT) > 0
@@ -194,7 +194,7 @@ def _reset_rows(state: BiLmState, rate: float, seed: tf.Tensor | RowsSeed) -> Bi
 
 
 def _real_losses(losses: tf.Tensor, window: WindowTensors) -> tf.Tensor:
-    """`[2 * batch * steps]` to `[2, batch, steps]`, zero past the length of each row."""
+    """Reshapes `[2 * batch * steps]` to `[2, batch, steps]`, with zeros past each row's length."""
     shape = tf.shape(window.targets)
     is_real = tf.sequence_mask(window.lengths, shape[2])[tf.newaxis]
     return tf.where(is_real, tf.reshape(losses, shape), 0.0)

@@ -1,10 +1,10 @@
-"""From whatever a user names as a model to a layer with its weights.
+"""Loads a model that a user named into a layer.
 
   load_encoder("options.json,weights.hdf5")
   load_encoder("elmo.zip")
   load_language_model("run/best")
 
-`formats.locate` says what may be named.
+See `formats.locate` for the forms of a name.
 """
 
 import os
@@ -21,13 +21,13 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 class LoadedLanguageModel(NamedTuple):
-    """A language model with what is needed to score text with it.
+    """A language model, its vocabulary and the settings of its text.
 
     Attributes:
-      model: with its weights, those of the softmax included.
-      vocabulary: the words it predicts.
-      tokenizer, normalize: how its text became tokens; None if that is not known.
-      unroll_steps: tokens of a window in its training; None if that is not known.
+      model: the model with its weights, including the softmax.
+      vocabulary: the words that it predicts.
+      tokenizer, normalize: tokenizer and normalization of its text; None if unknown.
+      unroll_steps: window length of its training in tokens; None if unknown.
     """
 
     model: ElmoLanguageModel
@@ -40,7 +40,7 @@ class LoadedLanguageModel(NamedTuple):
 def load_encoder(
     path: str | os.PathLike | LocatedModel | OpenedModel, **options: Any
 ) -> ElmoEncoder:
-    """As `ElmoEncoder.from_model`."""
+    """See `ElmoEncoder.from_model`."""
     return ElmoEncoder.from_model(path, **options)
 
 
@@ -48,8 +48,7 @@ def load_language_model(path: str | os.PathLike) -> LoadedLanguageModel:
     """Loads a model with its softmax, such as that of a training run.
 
     Raises:
-      InputError: there is no model, it has no softmax or does not say which words that predicts,
-        or it is damaged.
+      InputError: there is no model at `path`; or it is damaged, or lacks a softmax or a vocabulary.
     """
     with locate.open_model(path) as opened:
         if opened.names() == opened.names(softmax=False):

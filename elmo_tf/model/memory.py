@@ -1,4 +1,4 @@
-"""Memory: more than there is ends in one line that says what was asked for."""
+"""Turns out-of-memory failures into one-line errors that say what was requested."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ _BYTES_PER_PARAMETER = 4
 
 @contextlib.contextmanager
 def named(what: str) -> Iterator[None]:
-    """Running out of memory inside is an `OutOfMemoryError` that begins with `what`."""
+    """Context that turns running out of memory into an `OutOfMemoryError` beginning with `what`."""
     try:
         yield
     except OutOfMemoryError:
@@ -24,10 +24,10 @@ def named(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def for_parameters(num_parameters: int) -> Iterator[None]:
-    """As `named`, for a model that is built inside.
+    """Like `named`, for a context that builds a model.
 
-    One whose weights alone are larger than the machine's memory is refused before: systems that
-    promise more memory than they have would let it begin, and kill the process later.
+    A model whose weights alone exceed the machine's memory is refused at once. A system that
+    overcommits memory would let the build start and kill the process later.
     """
     size = gigabytes(_BYTES_PER_PARAMETER * num_parameters)
     what = f"a model of {_in_words(num_parameters)} parameters, {size} as float32"
@@ -39,7 +39,7 @@ def for_parameters(num_parameters: int) -> Iterator[None]:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory of this machine, or None if the system doesn't tell."""
+    """Physical memory of this machine in bytes, or None if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

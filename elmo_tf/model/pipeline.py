@@ -1,4 +1,4 @@
-"""The one pipeline from text to vectors: pure functions over tensors, for all that compute them.
+"""The pipeline from text to vectors, as pure functions of tensors.
 
     text                string [batch]
       split_and_pad       of `text.tokens`
@@ -10,8 +10,8 @@
       named_outputs       scalar mix and mean
     outputs             a dict by name
 
-`ElmoEncoder`, the signatures of an export, `ElmoEmbedding` and the vector jobs choose their parts
-of it; none has a copy.
+`ElmoEncoder`, the signatures of an export, `ElmoEmbedding` and the vector jobs each call the parts
+that they need.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,16 +28,16 @@ from elmo_tf.text.tokens import split_and_pad
 
 Outputs = dict[str, tf.Tensor]
 State = BiLmState | None
-# From distinct words, string `[words]`, to their embeddings, `[words, P]`.
+# Maps distinct words, string `[words]`, to their embeddings, `[words, P]`.
 EmbedWords = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Model(NamedTuple):
-    """What the functions compute with.
+    """The parts of a model that the functions use.
 
     Attributes:
-      token_input: from tokens to ids.
-      token_layer: from ids to word embeddings.
+      token_input: converts tokens to ids.
+      token_layer: converts ids to word embeddings.
       bilm: the LSTM layers.
       scalar_mix: the weighted average of all layers.
     """
@@ -56,13 +56,15 @@ def embed_words(words: tf.Tensor, model: Model) -> tf.Tensor:
 def embed_tokens(
     tokens: tf.Tensor, lengths: tf.Tensor, model: Model, embed: EmbedWords | None = None
 ) -> tf.Tensor:
-    """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, garbage past the length.
+    """Word embeddings with boundaries: `[batch, max_tokens + 2, P]`, undefined past the length.
+
+    The embedding of each distinct word of the batch is computed once.
 
     Args:
       tokens: string `[batch, max_tokens]`.
       lengths: int32 `[batch]`, checked.
-      model: computes the embeddings of each distinct word of the batch once.
-      embed: does that in its place, for instance from a table.
+      model: the parts of the model.
+      embed: replaces the model's own computation of word embeddings, for example by a table.
     """
     bounded = boundaries.add_boundary_tokens(  # [batch, max_tokens + 2]
         tokens, lengths, model.token_input.boundary_tokens
@@ -75,7 +77,7 @@ def embed_tokens(
 def embed_ids(
     token_ids: tf.Tensor, lengths: tf.Tensor, model: Model, static_shapes: bool = False
 ) -> tf.Tensor:
-    """As `embed_tokens`, from ids: int32 `[batch, max_tokens, ...]`."""
+    """Like `embed_tokens`, for ids: int32 `[batch, max_tokens, ...]`."""
     bounded = boundaries.add_boundary_ids(token_ids, lengths, model.token_input.boundaries)
     return model.token_layer(bounded, static_shapes=static_shapes)
 
@@ -92,20 +94,20 @@ def run_layers(
     static_shapes: bool = False,
     save_activations: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], State]:
-    """All layers between the words and the mix.
+    """All layers from the word embeddings to the input of the scalar mix.
 
     Args:
-      embeddings: `[batch, max_tokens + 2, P]`, both boundaries of each row among them.
-      lengths: int32 `[batch]`, real tokens of each row, without the boundaries.
+      embeddings: `[batch, max_tokens + 2, P]`, including both boundaries of each row.
+      lengths: int32 `[batch]`, number of tokens of each row, without boundaries.
       bilm: the LSTM layers.
-      initial_state: state to start from, or None for zeros.
-      return_state: whether the state after each row's last token is wanted.
-      keep_boundaries: whether the vectors of the boundaries are wanted: `max_tokens + 2` below.
-      training, static_shapes, save_activations: as for `BiLm`.
+      initial_state: the initial state, or None for zeros.
+      return_state: whether to return the state after each row's last token.
+      keep_boundaries: whether to return vectors of boundaries: `max_tokens + 2` below.
+      training, static_shapes, save_activations: see `BiLm`.
 
     Returns:
-      The word embeddings `[batch, max_tokens, P]` and the LSTM layers `[batch, max_tokens, 2 * P]`
-      in one list, float32, zero at padding; and the state or None.
+      A list of the word embeddings `[batch, max_tokens, P]` and the LSTM layers
+      `[batch, max_tokens, 2 * P]`, float32, zero at padding; and the state or None.
     """
     results = bilm(
         embeddings,
@@ -122,18 +124,18 @@ def run_layers(
         lengths += 2
     else:
         layers = [layer[:, 1:-1] for layer in layers]
-    # Not [..., tf.newaxis], which the converter to LiteRT knows for numbers only.
+    # Not [..., tf.newaxis], which the LiteRT converter supports only for numbers.
     is_real = tf.expand_dims(tf.sequence_mask(lengths, tf.shape(layers[0])[1]), -1)
     return [tf.where(is_real, tf.cast(layer, tf.float32), 0.0) for layer in layers], state
 
 
 def doubled(layers: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The layers to mix, each `[..., 2 * P]`: the word embeddings are doubled."""
+    """The layers to mix, each `[..., 2 * P]`: the word embedding is repeated to this width."""
     return [tf.concat([layers[0], layers[0]], axis=-1), *layers[1:]]
 
 
 def mix(layers: Sequence[tf.Tensor], lengths: tf.Tensor, scalar_mix: ScalarMix) -> tf.Tensor:
-    """The scalar mix `[batch, max_tokens, 2 * P]` of what `run_layers` gives."""
+    """The scalar mix `[batch, max_tokens, 2 * P]` of the layers from `run_layers`."""
     is_real = tf.sequence_mask(lengths, tf.shape(layers[0])[1])  # [batch, max_tokens]
     return scalar_mix(doubled(layers), mask=is_real)
 
@@ -141,7 +143,7 @@ def mix(layers: Sequence[tf.Tensor], lengths: tf.Tensor, scalar_mix: ScalarMix) 
 def named_outputs(
     layers: Sequence[tf.Tensor], lengths: tf.Tensor, scalar_mix: ScalarMix
 ) -> Outputs:
-    """The outputs that `ElmoEncoder` documents, from what `run_layers` gives."""
+    """The outputs that `ElmoEncoder` documents, from the layers of `run_layers`."""
     elmo = mix(layers, lengths, scalar_mix)
     count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)
     return {
@@ -156,7 +158,7 @@ def named_outputs(
 def encode_text(
     text: tf.Tensor, initial_state: State, *, model: Model, return_state: bool = False
 ) -> Outputs | tuple[Outputs, BiLmState]:
-    """The whole pipeline from string `[batch]`; with `return_state` the state as well."""
+    """The whole pipeline for text, string `[batch]`; with `return_state`, also the state."""
     tokens, lengths = split_and_pad(text)
     return encode_tokens(tokens, lengths, initial_state, model=model, return_state=return_state)
 
@@ -169,7 +171,7 @@ def encode_tokens(
     model: Model,
     return_state: bool = False,
 ) -> Outputs | tuple[Outputs, BiLmState]:
-    """As `encode_text`, from tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
+    """Like `encode_text`, for tokens: string `[batch, max_tokens]`, int32 `[batch]`."""
     lengths = boundaries.checked_lengths(lengths, tokens)
     embeddings = embed_tokens(tokens, lengths, model)
     return _encode(embeddings, lengths, model, initial_state, return_state)
@@ -184,7 +186,7 @@ def encode_ids(
     return_state: bool = False,
     static_shapes: bool = False,
 ) -> Outputs | tuple[Outputs, BiLmState]:
-    """As `encode_tokens`, from ids: int32 `[batch, max_tokens, ...]`, int32 `[batch]`."""
+    """Like `encode_tokens`, for ids: int32 `[batch, max_tokens, ...]`, int32 `[batch]`."""
     lengths = boundaries.checked_lengths(lengths, token_ids)
     embeddings = embed_ids(token_ids, lengths, model, static_shapes)
     return _encode(embeddings, lengths, model, initial_state, return_state, static_shapes)

@@ -1,7 +1,7 @@
-"""Large batches from Python, computed in blocks of rows, so that memory is bounded.
+"""Computes large batches in blocks of rows, to bound memory.
 
-What a pass needs besides its outputs grows with rows times tokens: windows of the character CNN,
-gates, layers on their way. 5,000 short texts in one pass took gigabytes, their outputs 100 MB.
+The temporary memory of a pass (convolution windows, gates, intermediate layers) is proportional to
+rows times tokens. 5,000 short texts in one pass took gigabytes for outputs of 100 MB.
 """
 
 from collections.abc import Callable
@@ -16,45 +16,44 @@ _NUM_BOUNDARIES = 2
 _BYTES_AT_ONCE = 1 << 30
 _BYTES_PER_NUMBER = 4
 
-# From rows of a batch, cut to the tokens of the longest of them, to tensors of these rows.
+# Computes the outputs of a block of rows, whose width is that of its longest row.
 RunRows = Callable[[slice, int], Any]
 
 
 def tokens_at_once(config: ElmoConfig) -> int:
-    """The most tokens of a block, padding and boundaries included, for at most about 1 GB.
+    """Maximum number of tokens of a block, with padding and boundaries, for about 1 GB of memory.
 
-    At least what `batches_by_tokens` takes by default, since small blocks cost speed.
+    It is at least the default of `batches_by_tokens`, because small blocks are slow.
     """
     lstm = config.lstm
-    # Each layer in both directions, from and to the order of the other one, and their gates.
+    # Each layer in both directions, its reversed copies, and the gates.
     numbers = 8 * lstm.projection_dim * (lstm.num_layers + 2) + 4 * lstm.dim
     numbers += config.input.numbers_per_token
     return max(DEFAULT_BATCH_TOKENS, _BYTES_AT_ONCE // (_BYTES_PER_NUMBER * numbers))
 
 
 def most_tokens(text: tf.Tensor) -> int:
-    """No fewer tokens than any of several texts has, string `[batch]`, before they are split."""
+    """An upper bound of the tokens in any of the texts, string `[batch]`, before splitting."""
     if len(text) <= 1:  # a single row is one block, whatever its length
         return 0
     return int(tf.reduce_max(tf.strings.length(text)) + 1) // 2
 
 
 def fits(batch: int, max_tokens: int, limit: int) -> bool:
-    """Whether a batch is computed in one pass: small enough, or a single row."""
+    """Whether to compute a batch in one pass: it is small enough, or a single row."""
     return batch <= 1 or batch * (max_tokens + _NUM_BOUNDARIES) <= limit
 
 
 def run_in_blocks(run_rows: RunRows, lengths: tf.Tensor, max_tokens: int, limit: int) -> Any:
-    """The outputs for all rows, from blocks of consecutive rows.
+    """The outputs of all rows, computed in blocks of consecutive rows.
 
-    Gradients pass through, as all of it is slices and concatenations.
+    It consists of slices and concatenations, so gradients pass through.
 
     Args:
-      run_rows: gives tensors whose first dimension is rows. Where there are three dimensions, the
-        second one is tokens.
+      run_rows: returns tensors whose first dimension is rows; the second of three is tokens.
       lengths: int32 `[batch]`, checked.
-      max_tokens: of the whole batch, to which outputs are padded with zeros.
-      limit: see `tokens_at_once`. A row above it is a block of its own.
+      max_tokens: width of the whole batch, to which outputs are padded with zeros.
+      limit: see `tokens_at_once`. A longer row is a block by itself.
     """
     blocks, begin = [], 0
     sizes = lengths.numpy().tolist()

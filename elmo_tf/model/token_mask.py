@@ -1,4 +1,4 @@
-"""Which positions of a batch hold tokens, for strings and for character ids."""
+"""Masks of the positions that hold tokens, for strings and for character ids."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ ArrayLike = Any
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenMask(keras.layers.Layer):
-    """Which positions of `ElmoEmbedding`'s results hold tokens: bool `[batch, time]`.
+    """The mask of `ElmoEmbedding`'s results: bool `[batch, time]`.
 
-    A layer, because Functional models know no other operation on strings.
+    It is a layer because Functional models have no other operation on strings.
 
     Args:
-      keep_boundaries: as for `ElmoEmbedding`.
+      keep_boundaries: see `ElmoEmbedding`.
     """
 
     def __init__(self, keep_boundaries: bool = False, **kwargs: Any) -> None:

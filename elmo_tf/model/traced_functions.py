@@ -8,18 +8,18 @@ import tensorflow as tf
 
 from elmo_tf.model import memory
 
-# Types whose second dimension is a length too: tokens and character ids, and not a state.
+# Types of tensors whose second dimension varies: tokens and ids, but not a state.
 _TYPES_WITH_LENGTH = (tf.string, tf.int32)
 
 
 class TracedFunctions:
     """The traced functions of one encoder: one for each function and form of input.
 
-    A function is traced when it is first called with a form of input: which tensors there are,
-    their types and their ranks. No batch size, length or value leads to another trace.
+    A form of input is the structure, dtypes and ranks of the tensors. A function is traced at the
+    first call with each form, and not again for other batch sizes, lengths or values.
 
-    A plain object, because Keras and `tf.train.Checkpoint` track what a layer's own attributes
-    hold, and functions are no part of a model's content.
+    This is a plain object because Keras and `tf.train.Checkpoint` would track the functions in a
+    layer's attributes, and functions are not part of a model's weights.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class TracedFunctions:
     def run(self, function: Callable[..., Any], *arguments: Any, **options: Hashable) -> Any:
         """Calls `function(*arguments, **options)`.
 
-        Within a caller's graph it becomes part of that; otherwise it runs in a trace of its own.
+        Within a caller's graph it is inlined; otherwise it runs as a traced function.
 
         Args:
-          function: one that outlives its calls, such as a method of the encoder: what is made for
-            one call is traced for each.
+          function: a function that exists across calls, such as a method of the encoder. One that
+            is created for each call would be traced at each call.
           arguments: tensors, arrays, tuples of them, or None.
-          options: Python values; there is a trace for each combination.
+          options: Python values; each combination has a trace.
         """
         if tf.inside_function():
             return function(*arguments, **options)
@@ -51,7 +51,7 @@ class TracedFunctions:
 
     @property
     def counts(self) -> list[int]:
-        """How often each function was traced."""
+        """The number of traces of each function."""
         return [each.experimental_get_tracing_count() for each in self._functions.values()]
 
 
@@ -61,10 +61,10 @@ def _traced(
     tensors: list[tf.Tensor],
     options: dict[str, Hashable],
 ) -> tf.types.experimental.GenericFunction:
-    """A function of the tensors among `arguments`, in their order."""
+    """A traced function of the tensors in `arguments`, in their order."""
     structure = tf.nest.map_structure(lambda leaf: leaf is not None, arguments)
-    # TensorFlow tells functions apart by their code where it warns of frequent retracing. A partial
-    # has none; what one `def` made would look like a single function that is traced for each call.
+    # TensorFlow warns of frequent retracing by code object. A partial has none, whereas closures of
+    # one `def` would all count as one function that is traced again and again.
     call = functools.partial(_call, function, structure, options)
     signature = [_any_size(tensor) for tensor in tensors]
     return tf.function(call, input_signature=signature, autograph=False)
@@ -73,7 +73,7 @@ def _traced(
 def _call(
     function: Callable[..., Any], structure: Any, options: dict[str, Hashable], *tensors: tf.Tensor
 ) -> Any:
-    """Calls with the next tensor for each True of the structure, and None for each False."""
+    """Calls `function` with the next tensor for each True in the structure, None for each False."""
     rest = iter(tensors)
     arguments = tf.nest.map_structure(
         lambda is_tensor: next(rest) if is_tensor else None, structure
@@ -82,6 +82,6 @@ def _call(
 
 
 def _any_size(tensor: tf.Tensor) -> tf.TensorSpec:
-    """Batch and length vary; only the characters of a token, and a state's width, are fixed."""
+    """A spec of any batch size and length; only characters per token and state width are fixed."""
     num_free = min(tensor.shape.rank, 2 if tensor.dtype in _TYPES_WITH_LENGTH else 1)
     return tf.TensorSpec([None] * num_free + list(tensor.shape[num_free:]), tensor.dtype)

@@ -1,6 +1,6 @@
-"""The variables of layers by name, and the arrays of a model that go into them.
+"""The variables of layers by name, and assignment of a model's arrays to them.
 
-A variable's name is the attributes that lead to it from the encoder; that of a softmax begins with
+A variable's name is its path of attributes from the encoder. A softmax variable's name begins with
 "softmax.":
 
     char_cnn.embedding   bilm.forward_0.input_kernel   scalar_mix.gamma   softmax.kernel
@@ -19,14 +19,14 @@ Variables = dict[str, tf.Variable]
 
 
 def named_variables(layer: keras.layers.Layer, prefix: str = "") -> Variables:
-    """The variables of a built layer by the attributes that lead to them, joined by dots.
+    """The variables of a built layer by their paths of attributes, joined by dots.
 
     Args:
-      layer: any layer each of whose variables and sublayers is an attribute.
-      prefix: put before each name, such as "softmax.".
+      layer: a layer whose variables and sublayers are all attributes.
+      prefix: prefix of each name, such as "softmax.".
 
     Raises:
-      ValueError: a variable is no attribute (it is in a list, say), and has no name.
+      ValueError: a variable is not an attribute, for example because it is in a list.
     """
     variables: Variables = {}
     for name, value in vars(layer).items():
@@ -45,7 +45,7 @@ def named_variables(layer: keras.layers.Layer, prefix: str = "") -> Variables:
 
 
 def model_variables(encoder: keras.layers.Layer, softmax: Any = None) -> Variables:
-    """The variables of an encoder and, if given, of its softmax layer: the dictionary `model`."""
+    """The variables of an encoder and of its softmax layer, if given: a checkpoint's `model`."""
     variables = named_variables(encoder)
     if softmax is not None:
         variables.update(named_variables(softmax, SOFTMAX))
@@ -58,19 +58,19 @@ def assign(
     scalar_mix: bool = True,
     softmax: bool = False,
 ) -> None:
-    """Assigns the arrays of a model to the variables of their names: all, or none.
+    """Assigns a model's arrays to the variables of the same names, after a check of all of them.
 
-    Beside the variables it needs memory for a copy of the largest array.
+    It needs memory for the variables and a copy of the largest array.
 
     Args:
-      variables: by name. Those of a scalar mix are left as they are if the model has none.
-      model: the arrays.
-      scalar_mix: whether the arrays of a scalar mix are assigned.
-      softmax: whether those of a softmax are.
+      variables: variables by name. A scalar mix is not changed if the model has none.
+      model: the model with its arrays.
+      scalar_mix: whether to assign the arrays of a scalar mix.
+      softmax: whether to assign the arrays of a softmax.
 
     Raises:
       InputError: names or shapes differ, and the message lists every difference; or an array is
-        damaged, and those before it have been assigned.
+        damaged, in which case earlier arrays have been assigned.
     """
     names = model.names(scalar_mix, softmax)
     shapes = {name: model.arrays[name].shape for name in names}

@@ -1,12 +1,12 @@
-"""How well a language model predicts text: exact losses of every token, in bounded memory.
+"""Perplexity of a language model: exact losses of every token, in bounded memory.
 
-Text is read in one of two modes, which give different figures:
+There are two modes, with different results:
 
-  evaluate_sentences   each sentence from the same state, as an encoder reads it
-  evaluate_streams     the state carried over the sentences of each of several streams, as in
+  evaluate_sentences   each sentence starts from the same state, as in an encoder
+  evaluate_streams     the state is carried over between the sentences of each stream, as in
                        training
 
-In both a sentence of n tokens gives n + 1 predictions in each direction: its tokens, and `</S>`
+In both, a sentence of n tokens has n + 1 predictions in each direction: its tokens, and `</S>`
 forward or `<S>` backward. Each is made exactly once.
 """
 
@@ -25,7 +25,7 @@ from elmo_tf.text.corpus import Window, WindowStream, sentence_windows
 from elmo_tf.text.sorted_batches import score_sorted
 from elmo_tf.text.vocabulary import Vocabulary
 
-# Predictions in one window. The logits of a block of 8192 words for all of them are 128 MB.
+# Maximum number of predictions in a window. Their logits for a block of 8192 words take 128 MB.
 _MOST_PREDICTIONS = 4096
 
 # Called with the number of tokens after each window.
@@ -38,7 +38,7 @@ class Evaluation(NamedTuple):
     Attributes:
       forward_loss: mean negative log-likelihood in nats of the tokens, each given those before it.
       backward_loss: the same, each given those after it.
-      num_tokens: predictions in each direction: tokens, and one boundary for each sentence.
+      num_tokens: number of predictions in each direction: tokens, and one boundary per sentence.
     """
 
     forward_loss: float
@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        """Exp of the mean of both losses, as bilm-tf reports it."""
+        """Exp of the mean of both losses, as in bilm-tf."""
         return _exp(0.5 * (self.forward_loss + self.backward_loss))
 
     @property
@@ -72,8 +72,8 @@ class WindowScorer:
     """Exact losses of windows of any size, by one traced function.
 
     Args:
-      model: the language model. Later calls use its weights of that time.
-      initial_state: the state of one row that texts start from, or None for zeros.
+      model: the language model. Calls use its current weights.
+      initial_state: the initial state of each text, one row, or None for zeros.
     """
 
     def __init__(self, model: ElmoLanguageModel, initial_state: BiLmState | None = None) -> None:
@@ -90,7 +90,7 @@ class WindowScorer:
         return losses.numpy(), state
 
     def initial_state(self, batch: int) -> BiLmState:
-        """The state before any text, for `batch` rows."""
+        """The initial state of `batch` rows."""
         if self._initial_state is None:
             return self._model.zero_state(batch)
         return repeat_state(self._initial_state, batch)
@@ -102,7 +102,7 @@ class WindowScorer:
 def window_signature(model: ElmoLanguageModel) -> list[Any]:
     """The input signature for windows of any size: `WindowTensors` and the state.
 
-    Here `token_ids` are tokens, string `[tokens]`; `spell_window` replaces them by ids.
+    Here `token_ids` are tokens, string `[tokens]`; `spell_window` converts them to ids.
     """
     indices = tf.TensorSpec([2, None, None], tf.int32)
     window = WindowTensors(
@@ -118,7 +118,7 @@ def window_signature(model: ElmoLanguageModel) -> list[Any]:
 
 
 def spell_window(model: ElmoLanguageModel, window: WindowTensors) -> WindowTensors:
-    """The window with its tokens replaced by their ids, in the graph."""
+    """The window with its tokens converted to ids, in the graph."""
     return window._replace(token_ids=model.encoder.token_ids(window.token_ids))
 
 
@@ -131,19 +131,19 @@ def score_sentences(
 ) -> Iterator[np.ndarray]:
     """Scores sentences, each from the initial state, and yields their losses in the same order.
 
-    A loss does not depend on the other sentences, save for the last bits of float32. Memory is
-    bounded by `batch_size` and by the longest sentence's own tokens.
+    A loss does not depend on the other sentences, except for float32 rounding. Memory depends on
+    `batch_size` and on the length of the longest sentence.
 
     Args:
-      scorer: of the model.
+      scorer: the model's scorer.
       sentences: lists of tokens.
-      vocabulary: of the model.
-      batch_size: sentences to score together.
-      progress: told of the tokens done.
+      vocabulary: the model's vocabulary.
+      batch_size: number of sentences in a batch.
+      progress: called with the number of tokens after each window.
 
     Yields:
-      float32 `[2, tokens + 1]`: forward in reading order and ending with `</S>`; backward from the
-      last token to the first and ending with `<S>`.
+      float32 `[2, tokens + 1]`: forward losses from the first token to `</S>`; backward losses from
+      the last token to `<S>`.
     """
 
     def score(batch: list[list[bytes]]) -> list[np.ndarray]:
@@ -155,7 +155,7 @@ def score_sentences(
 def score_batch(
     scorer: WindowScorer, batch: Sequence[list[bytes]], vocabulary: Vocabulary
 ) -> list[np.ndarray]:
-    """The losses of some sentences, as `score_sentences` yields them, all in one batch."""
+    """The losses of one batch of sentences, as `score_sentences` yields them."""
     num_steps = max(1, _MOST_PREDICTIONS // (2 * len(batch)))
     state = scorer.initial_state(len(batch))
     parts = []
@@ -174,7 +174,7 @@ def evaluate_sentences(
     batch_size: int,
     progress: ReportTokens | None = None,
 ) -> Evaluation:
-    """Evaluates each sentence from the initial state: the same figure for every batch size.
+    """Evaluates each sentence from the initial state; the batch size does not affect the result.
 
     Raises:
       InputError: there is no sentence, or a loss is not finite.
@@ -186,15 +186,14 @@ def evaluate_sentences(
 def evaluate_streams(
     scorer: WindowScorer, stream: WindowStream, progress: ReportTokens | None = None
 ) -> Evaluation:
-    """Evaluates windows with carried state, as training and bilm-tf do.
+    """Evaluates windows with carried-over state, as in training and in bilm-tf.
 
-    The figure depends on the stream's batch size, which determines the order of the sentences that
-    a row reads.
+    The result depends on the stream's batch size, which determines the sentences of each row.
 
     Args:
-      scorer: of the model.
-      stream: one pass over the text, with incomplete windows kept.
-      progress: told of the tokens done.
+      scorer: the model's scorer.
+      stream: one pass over the text, including incomplete windows.
+      progress: called with the number of tokens after each window.
 
     Raises:
       InputError: there is no sentence, or a loss is not finite.
@@ -214,7 +213,7 @@ def evaluate_streams(
 
 
 def _summary(parts: Iterable[tuple[np.ndarray, int]]) -> Evaluation:
-    """Sums in float64, where a billion float32 losses lose nothing that matters."""
+    """Sums in float64, which is accurate enough for a billion float32 losses."""
     sums, num_tokens = np.zeros(2), 0
     for losses, count in parts:
         sums += losses.reshape(2, -1).sum(axis=1, dtype=np.float64)
@@ -222,6 +221,6 @@ def _summary(parts: Iterable[tuple[np.ndarray, int]]) -> Evaluation:
     if not num_tokens:
         raise InputError("sentences: no sentence to evaluate", "sentences")
     if not np.isfinite(sums).all():
-        raise InputError("the model's losses are not finite; its weights are of no use")
+        raise InputError("the model's losses are not finite; its weights are not usable")
     forward, backward = (sums / num_tokens).tolist()
     return Evaluation(forward, backward, num_tokens)

@@ -1,7 +1,7 @@
 """Log-probabilities of each token of a text in both directions, and the most probable substitutes.
 
-Sentences are scored as `evaluation.evaluate_sentences` does it, each from the zero state, with the
-full softmax: the sums are the same. A sentence without tokens, from a blank line, has no scores.
+Sentences are scored as in `evaluation.evaluate_sentences`: each from the zero state, with the full
+softmax, and with the same sums. A sentence without tokens, from a blank line, has no scores.
 """
 
 import json
@@ -20,11 +20,11 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 DEFAULT_BATCH_SIZE = 32
 
-# Substitutes in memory at a time, of 16 bytes each; one sentence alone may have more.
+# Maximum number of substitutes in memory, 16 bytes each; a single sentence may have more.
 _MOST_SUBSTITUTES_HELD = 1 << 22
-# Tokens whose substitutes are written as text at a time.
+# Number of tokens whose substitutes are converted to text at a time.
 _TOKENS_IN_PIECE = 64
-# Line ends to `str.splitlines`, though not to JSON.
+# `str.splitlines` treats these as line ends; JSON does not.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
@@ -33,12 +33,12 @@ class SentenceScores(NamedTuple):
 
     Attributes:
       tokens: the tokens.
-      is_unknown: bool `[tokens]`, where `<UNK>` is scored, as the vocabulary lacks the token.
-      forward: float32 `[tokens]`, each given all tokens before it.
-      backward: float32 `[tokens]`, each given all tokens after it.
-      forward_boundary: of `</S>` given all tokens; None if there are no tokens.
-      backward_boundary: of `<S>` given all tokens; None if there are no tokens.
-      substitutes: the most probable words at each token, or None if they were not asked for.
+      is_unknown: bool `[tokens]`, whether the token is not in the vocabulary and scored as `<UNK>`.
+      forward: float32 `[tokens]`, given all tokens before it.
+      backward: float32 `[tokens]`, given all tokens after it.
+      forward_boundary: that of `</S>` given all tokens; None if there are no tokens.
+      backward_boundary: that of `<S>` given all tokens; None if there are no tokens.
+      substitutes: the most probable words at each token, or None if not requested.
     """
 
     tokens: list[bytes]
@@ -57,18 +57,18 @@ def score_lines(
     num_substitutes: int = 0,
     batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> Iterator[SentenceScores]:
-    """Scores sentences, and yields what comes out in the same order.
+    """Scores sentences and yields the results in the same order.
 
-    Memory depends on `batch_size` and on the longest sentence's own tokens and substitutes, and
-    neither on the vocabulary, beyond the model's table, nor on how many sentences there are.
+    Memory depends on `batch_size` and on the longest sentence with its substitutes. It depends
+    neither on the number of sentences nor, apart from the model's table, on the vocabulary.
 
     Args:
       model: the language model.
-      vocabulary: of the model.
-      sentences: lists of tokens; empty ones too.
-      num_substitutes: how many words to find at each token, see `substitutes`; at most all words
-        of the vocabulary are found. 0 finds none and takes less time.
-      batch_size: sentences to score together.
+      vocabulary: the model's vocabulary.
+      sentences: lists of tokens, which may be empty.
+      num_substitutes: number of words to find at each token, at most the size of the vocabulary;
+        see `substitutes`. 0 finds none, which is faster.
+      batch_size: number of sentences in a batch.
 
     Raises:
       InputError: `num_substitutes` or `batch_size` is too small, or a score is not finite.
@@ -88,7 +88,7 @@ def score_lines(
 
 
 class _SentenceScorer:
-    """Scores a batch of sentences, among which there may be empty ones."""
+    """Scores batches of sentences, which may be empty."""
 
     def __init__(
         self, model: ElmoLanguageModel, vocabulary: Vocabulary, num_substitutes: int
@@ -113,7 +113,7 @@ class _SentenceScorer:
             losses_of_all = score_batch(self._scorer, batch, self._vocabulary)
             for sentence, losses in zip(batch, losses_of_all, strict=True):
                 forward, backward = losses[:, :-1]
-                # The backward direction read the text from its end.
+                # Backward losses are in the order from the last token to the first.
                 yield self._scores(sentence, np.stack([forward, backward[::-1]]), losses[:, -1])
 
     def _scores(
@@ -124,10 +124,10 @@ class _SentenceScorer:
         substitutes: Substitutes | None = None,
     ) -> SentenceScores:
         log_probabilities = np.column_stack([losses, boundary_losses])
-        # Rounding must not give a probability above 1.
+        # Rounding could give a probability above 1.
         log_probabilities = np.minimum(0.0 - log_probabilities, 0.0)
         if not np.isfinite(log_probabilities).all():
-            raise InputError("the model's scores are not finite; its weights are of no use")
+            raise InputError("the model's scores are not finite; its weights are not usable")
         is_unknown = self._vocabulary.ids(sentence) == self._vocabulary.unknown_id
         forward, backward = log_probabilities[:, :-1]
         forward_boundary, backward_boundary = log_probabilities[:, -1]
@@ -149,11 +149,11 @@ class _SentenceScorer:
 
 
 def to_json(scores: SentenceScores, vocabulary: Vocabulary) -> Iterator[str]:
-    """The scores as one line of JSON without its end, piece by piece.
+    """The scores as one line of JSON, without a line end, in several parts.
 
-    A line may be long, and the text of its substitutes much larger than their numbers are.
-    Numbers have the digits that tell one float32 from the next. A byte that is not UTF-8 shows as
-    U+FFFD; only text that a tokenizer cut inside a character has one.
+    A line may be long, because substitutes take much more memory as text than as numbers. Numbers
+    have as many digits as a float32 needs. An invalid UTF-8 byte becomes U+FFFD; it occurs only
+    where a tokenizer cut a character.
     """
     values = {
         "tokens": [_text(token) for token in scores.tokens],
@@ -195,7 +195,7 @@ def _words(substitutes: Substitutes, vocabulary: Vocabulary) -> Iterator[list[di
 
 
 def _numbers(array: np.ndarray) -> list[Any]:
-    """As Python numbers with no more digits than float32 has."""
+    """The array as Python numbers with the digits of float32."""
     return array.astype(str).astype(np.float64).tolist()
 
 

@@ -2,16 +2,16 @@
 
     score(w) = log p_forward(w | the tokens before) + log p_backward(w | the tokens after)
 
-Each p is that direction's full softmax, normalized over the whole vocabulary, `<S>`, `</S>` and
-`<UNK>` included. The sum is not normalized again: it ranks words at one position, and its
+Each p is the full softmax of that direction, normalized over the whole vocabulary including `<S>`,
+`</S>` and `<UNK>`. The sum is not normalized: it ranks the words at one position, and its
 exponential is not a probability. A word's overall frequency counts twice in it, once for each
-direction. Special tokens are excluded; the token of the sentence itself is not.
+direction. Special tokens are excluded; the original token is not.
 
-The directions reach a position at different times, the forward one after the tokens before it, the
-backward one after those behind it. A sentence that fits a window is read once. For a longer one the
-backward direction first runs to the beginning and stores its state at each window; then both
-directions process the windows from the first to the last. The backward direction thus runs twice,
-and only those states and the results grow with the sentence.
+The two directions reach a position at different times: forward after the tokens before it, backward
+after the tokens that follow it. A sentence that fits into one window is computed once. For a longer
+one, the backward direction first runs to the beginning and stores its state at each window; then
+both directions process the windows from the first to the last. So the backward direction runs
+twice, and only the states and the results grow with the sentence.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from elmo_tf.text.cloze_windows import ClozeWindows
 from elmo_tf.text.corpus import Window
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# Positions in one window. The logits of a block of 8192 words for both directions are 128 MB.
+# Positions in a window. The logits of both directions for a block of 8192 words take 128 MB.
 _MOST_POSITIONS = 2048
 # Words found in one window; about ten arrays of this size are in use at once.
 _MOST_FOUND = 1 << 20
@@ -50,11 +50,11 @@ class Substitutes(NamedTuple):
 
 
 class FoundSubstitutes(NamedTuple):
-    """What is found of one sentence.
+    """The results for one sentence.
 
     Attributes:
-      losses: float32 `[2, tokens]`, of the tokens that are there, in the order of the text.
-      boundary_losses: float32 `[2]`, of `</S>` forward and of `<S>` backward.
+      losses: float32 `[2, tokens]`, the losses of its tokens, in the order of the text.
+      boundary_losses: float32 `[2]`, the losses of `</S>` forward and of `<S>` backward.
       substitutes: the best words at each token.
     """
 
@@ -64,12 +64,12 @@ class FoundSubstitutes(NamedTuple):
 
 
 class SubstituteFinder:
-    """Finds substitutes in batches of sentences, each read from the zero state.
+    """Finds substitutes in batches of sentences that start from the zero state.
 
     Args:
       model: the language model.
-      vocabulary: of the model.
-      number: words to find at each token, at least 1; if there are fewer, all are found.
+      vocabulary: the model's vocabulary.
+      number: number of words to find at each token, at least 1; at most all words are found.
     """
 
     def __init__(self, model: ElmoLanguageModel, vocabulary: Vocabulary, number: int) -> None:
@@ -88,10 +88,10 @@ class SubstituteFinder:
         )
 
     def __call__(self, batch: Sequence[list[bytes]]) -> list[FoundSubstitutes]:
-        """What is found of each sentence.
+        """The results for each sentence.
 
         Args:
-          batch: sentences of at least one token; similar lengths cost least.
+          batch: sentences with at least one token; similar lengths are fastest.
         """
         most_positions = min(_MOST_POSITIONS, _MOST_FOUND // max(1, self.number))
         windows = ClozeWindows(batch, self._vocabulary, max(1, most_positions // len(batch)))
@@ -103,7 +103,7 @@ class SubstituteFinder:
             state = BiLmState(forward, backward_states.pop())
             found, state = self._find(_as_tensors(window), state)
             forward = state.forward
-            if index == 0:  # where the backward direction ends
+            if index == 0:  # the backward direction ends here
                 last_backward = state.backward
             parts.append(_rows(found, window.lengths))
         last_state = BiLmState(forward, last_backward)
@@ -114,12 +114,12 @@ class SubstituteFinder:
         ]
 
     def nothing(self) -> Substitutes:
-        """Those of a sentence without tokens."""
+        """The substitutes of a sentence without tokens."""
         none = np.zeros([0, self.number], np.float32)
         return Substitutes(none.astype(np.int32), none, np.stack([none, none]))
 
     def _backward_states(self, windows: ClozeWindows, batch: int) -> list[tuple[LstmState, ...]]:
-        """The backward state that each window starts from; that of the first window is last."""
+        """The initial backward state of each window, from the last window to the first."""
         states = [self._model.zero_state(batch).backward]
         for index in range(len(windows) - 1, 0, -1):
             states.append(self._pass_backward(_as_tensors(windows.window(index)), states[-1]))
@@ -136,9 +136,9 @@ class SubstituteFinder:
     def _find_in_window(
         self, window: WindowTensors, state: BiLmState
     ) -> tuple[tuple[tf.Tensor, ...], BiLmState]:
-        """(losses, ids, scores, log-probabilities), `tokens` being those of all rows in turn."""
+        """(losses, ids, scores, log-probabilities), with the tokens of all rows concatenated."""
         outputs, state = self._model.window_outputs(spell_window(self._model, window), state)
-        # From the order of reading to that of the text, where both predict the same token.
+        # Convert reading order to text order, in which both directions predict the same token.
         backward = tf.reverse_sequence(outputs[1], window.lengths, seq_axis=1)
         is_token = tf.sequence_mask(window.lengths, tf.shape(outputs)[2])  # [batch, steps]
         outputs = tf.boolean_mask(tf.stack([outputs[0], backward]), is_token, axis=1)
@@ -155,7 +155,7 @@ def _as_tensors(window: Window) -> WindowTensors:
 
 
 def _rows(found: tuple[tf.Tensor, ...], lengths: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """What was found of each row's tokens."""
+    """The results for each row's tokens."""
     ends = np.cumsum(lengths)[:-1]
     axes = (1, 0, 0, 1)  # of the tokens
     split = [np.split(part.numpy(), ends, axis) for part, axis in zip(found, axes, strict=True)]
@@ -165,7 +165,7 @@ def _rows(found: tuple[tf.Tensor, ...], lengths: np.ndarray) -> list[tuple[np.nd
 def _joined(
     windows: Sequence[tuple[np.ndarray, ...]], boundary_losses: np.ndarray
 ) -> FoundSubstitutes:
-    """One sentence's parts, window after window, as a whole."""
+    """Concatenates one sentence's results from its windows."""
     losses, ids, scores, log_probabilities = zip(*windows, strict=True)
     return FoundSubstitutes(
         np.concatenate(losses, axis=1),
