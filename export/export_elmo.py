@@ -1,13 +1,14 @@
-"""Exports a model of any kind as a SavedModel that needs nothing but TensorFlow.
+"""Exports a model in any format as a SavedModel that needs only TensorFlow.
 
     python -m export.export_elmo --model=run/best --output_dir=exported
     python -m export.export_elmo --model=options.json,weights.hdf5 --output_dir=exported --archive
     python -m export.export_elmo --model=elmo.zip --output_dir=exported --trainable=all --overwrite
     python -m export.export_elmo --model=run --output_dir=exported --cache_vocab_file=run/vocab.txt
 
-The export takes raw text (`default`), tokens (`tokens`) and character ids (`char_ids`), is loaded
-with tf.saved_model.load, hub.load, hub.KerasLayer or Keras's TFSMLayer, and can be served. Beside
-the model it holds options.json, a model card and, if there is one, the vocabulary, in assets.extra.
+The export has signatures for raw text (`default`), tokens (`tokens`) and character ids
+(`char_ids`). It can be loaded with tf.saved_model.load, hub.load, hub.KerasLayer or Keras's
+TFSMLayer, and served by TensorFlow Serving. Its directory assets.extra holds options.json, a model
+card and, if there is one, the vocabulary.
 """
 
 import os
@@ -34,16 +35,16 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "What to export: the files, directory, zip or tar of a model in any format "
-    "(OPTIONS.json,WEIGHTS.hdf5; a training run or its best/; an earlier export; a checkpoint of "
-    "bilm-tf; a TF1 hub module; ELMoForManyLangs; weights of Keras), its address or its name.",
+    "Model to export: its files, directory, zip or tar in any supported format "
+    "(OPTIONS.json,WEIGHTS.hdf5; a training run or its best/; an earlier export; a bilm-tf "
+    "checkpoint; a TF1 hub module; ELMoForManyLangs; Keras weights), its URL or its name.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_string(
     "output_dir",
     None,
-    "The directory to make. It appears once the export is whole.",
+    "Directory to create. It appears when the export is complete.",
     _FLAGS,
     required=True,
 )
@@ -51,46 +52,46 @@ flags.DEFINE_enum(
     "trainable",
     "mix",
     ["mix", "all"],
-    "What a user's own training may change. mix: the layer weights of the scalar mix, and gamma; "
-    "all: the language model as well, which costs a pass back through it.",
+    "Weights that training on top of the export can change. mix: the scalar mix (layer weights and "
+    "gamma); all: also the language model, which requires backpropagation through it.",
     _FLAGS,
 )
 flags.DEFINE_enum(
     "dtype",
     "float32",
     ["float32", "float16", "bfloat16"],
-    "How weights are stored. float16 and bfloat16 halve the size of the export and round the "
+    "Type of the stored weights. float16 and bfloat16 halve the size of the export and round the "
     "weights; computation is in float32. They need --trainable=mix.",
     _FLAGS,
 )
 flags.DEFINE_string(
     "cache_vocab_file",
     None,
-    "A vocabulary file, as elmo-vocab writes it. The word embeddings of its words are stored in "
-    "the export, 4 * projection_dim bytes a word, and looked up instead of computed in each call. "
-    "Other words are computed as ever, and the results are the same. Needs --trainable=mix.",
+    "Vocabulary file, as elmo-vocab writes it. The export stores the word embeddings of its words, "
+    "4 * projection_dim bytes per word, so that a call need not compute them. Other words are "
+    "computed, and the results do not change. Needs --trainable=mix.",
     _FLAGS,
 )
 flags.DEFINE_string(
     "initial_state_files",
     None,
-    "Text, a sentence on each line, such as that of the training: files or globs, separated by "
-    "commas. Each row that the export is given then starts from the mean state of the language "
-    "model at the ends of these sentences, which is stored, instead of from zeros. "
-    "elmo-evaluate has the same flag, to see what it is worth.",
+    "Text, one sentence per line, for example the training text: comma-separated files or globs. "
+    "Each input row then starts from the mean of the language model's final states on these "
+    "sentences, which the export stores, instead of zeros. Use the same flag of elmo-evaluate to "
+    "measure the effect.",
     _FLAGS,
 )
 text_flags.define(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_bool(
     "overwrite",
     False,
-    "Whether an earlier export in --output_dir is replaced, once the new one is whole.",
+    "Replace an earlier export in --output_dir when the new one is complete.",
     _FLAGS,
 )
 flags.DEFINE_bool(
     "archive",
     False,
-    "Whether to write the export as OUTPUT_DIR.tar.gz too, which hub.load takes by URL.",
+    "Also write the export as OUTPUT_DIR.tar.gz, which hub.load can download by URL.",
     _FLAGS,
 )
 
@@ -141,7 +142,7 @@ def _run(options: flags.FlagValues) -> None:
 
     with found.open() as model:
         encoder = ElmoEncoder.from_model(model)
-        if options.tokenizer or options.normalize:  # stored with the export
+        if options.tokenizer or options.normalize:  # the export stores them
             encoder.tokenizer, encoder.normalize = text_flags.settings(
                 options, encoder.tokenizer, encoder.normalize
             )
@@ -164,14 +165,14 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _initial_state(encoder: "ElmoEncoder", paths: list[str]) -> "InitialState":
-    """The mean state at the ends of a text's sentences; the text is split as the training's was."""
+    """The mean final state of a text's sentences, with the training text's tokenizer."""
     from elmo_tf.model.initial_state import mean_initial_state
 
     return mean_initial_state(encoder, SentenceReader(paths, encoder.make_tokenizer(), passes=1))
 
 
 def _check_apart(found: LocatedModel, output_dir: str) -> None:
-    """The model must not lie within what is replaced; that it is the export itself is fine."""
+    """Refuses a model inside the directory to replace, unless it is the export itself."""
     target = os.path.realpath(os.path.expanduser(output_dir))
     for path in found.place.originals:
         if os.path.realpath(path).startswith(target + os.sep):

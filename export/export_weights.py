@@ -1,14 +1,14 @@
-"""Writes a model of any kind in the format of bilm-tf and AllenNLP.
+"""Writes a model in the format of bilm-tf and AllenNLP.
 
     python -m export.export_weights --model=run/best --output_dir=published
     python -m export.export_weights --model=exported --output_dir=published --overwrite
     python -m export.export_weights --model=run/best --softmax --dtype=float16 --output_dir=shared
 
-The directory gets options.json and weights.hdf5. A model with word input, and one that is written
-with its softmax, gets vocab.txt too. Where the model knows how its text was tokenized, text.json
-says so; other programs need not read it. Weights that came in this format are written byte for byte
-as they were, unless --dtype rounds them. The format cannot hold a scalar mix, which is excluded; so
-is the softmax of a training run, unless --softmax is given.
+The directory gets options.json and weights.hdf5; with word input or with --softmax also vocab.txt;
+and text.json with the tokenizer of the training text, if it is known, which other programs can
+ignore. Weights that came in this format are written unchanged, byte for byte, unless --dtype rounds
+them. The format cannot hold a scalar mix, which is excluded; so is the softmax of a training run,
+unless --softmax is given.
 """
 
 import os
@@ -37,32 +37,31 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "What to write: the files, directory, zip or tar of a model in any format but that of "
+    "Model to write: its files, directory, zip or tar in any supported format except "
     "ELMoForManyLangs (OPTIONS.json,WEIGHTS.hdf5; a training run or its best/; an export; a "
-    "checkpoint of bilm-tf; a TF1 hub module; weights of Keras), its address or its name.",
+    "bilm-tf checkpoint; a TF1 hub module; Keras weights), its URL or its name.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_string(
     "output_dir",
     None,
-    "The directory to make. It appears once both files are whole.",
+    "Directory to create. It appears when all files are complete.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_bool(
     "overwrite",
     False,
-    f"Whether an --output_dir that holds {OPTIONS_FILE} and {WEIGHTS_FILE} and nothing else is "
-    "replaced.",
+    f"Replace an existing --output_dir that holds only {OPTIONS_FILE}, {WEIGHTS_FILE} and the "
+    "other files of this command.",
     _FLAGS,
 )
 flags.DEFINE_bool(
     "softmax",
     None,
-    "Whether to write the softmax, with which elmo-evaluate and elmo-score can use the model and "
-    "elmo-train can continue from it. By default it is written for models in formats that always "
-    "include it, not for training runs.",
+    "Write the softmax, which elmo-evaluate and elmo-score need. Default: write it for models in "
+    "formats that always include it, not for training runs.",
     _FLAGS,
 )
 flags.DEFINE_enum(
@@ -141,7 +140,7 @@ def _softmax_size(arrays: Arrays) -> int | None:
 
 
 def _report_mix(model: OpenedModel) -> None:
-    """Says so if something that was trained gets lost."""
+    """Prints a note if a trained scalar mix is lost."""
     mix: Arrays = {}
     model.read([name for name in model.names() if name.startswith(SCALAR_MIX)], mix.__setitem__)
     if not mix:

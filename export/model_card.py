@@ -1,4 +1,4 @@
-"""The model card inside each export: what it is, how to call it, where it comes from."""
+"""The model card inside each export: architecture, use, and provenance."""
 
 import hashlib
 import importlib.metadata
@@ -47,7 +47,7 @@ It needs `tensorflow` and nothing else.
 
 | output | shape | |
 |---|---|---|
-| `word_emb` | `[batch, max_tokens, {projection_dim}]` | of the word alone, without context |
+| `word_emb` | `[batch, max_tokens, {projection_dim}]` | context-independent word embedding |
 | {layers} | `[batch, max_tokens, {width}]` | LSTM layers, forward half first |
 | `elmo` | `[batch, max_tokens, {width}]` | weighted mean of all layers, times gamma |
 | `default` | `[batch, {width}]` | mean of `elmo` over the tokens of a row |
@@ -58,11 +58,11 @@ As an object it has `model(text, training=False)`, `model.tokens(dict)`, `model.
 the variables by name.
 
 ## What to know
-- `text` is split at ASCII white space and nowhere else: separate punctuation first.
-- {tokens} There is no normalisation and no lower-casing. `<S>` and `</S>` stand for the \
-boundaries of a sentence; they are put around each row by the model itself.
-- `sequence_len` alone says what is padding. Outputs are zero there, and nothing depends on it.
-- The same input always gives the same output: no state is kept from call to call.
+- `text` is split only at ASCII white space: separate punctuation first.
+- {tokens} There is no normalisation and no lower-casing. The model adds the sentence boundaries \
+`<S>` and `</S>` to each row.
+- `sequence_len` alone determines padding. Outputs are zero at padding and do not depend on it.
+- The same input always gives the same output: no state is kept between calls.
 - In `{ids}` 0 is padding, {meaning_of_ids}. Sentence boundaries are added by the model.
 {notes}
 ## Provenance
@@ -70,8 +70,8 @@ boundaries of a sentence; they are put around each row by the model itself.
 Fingerprint of the weights: sha256 {fingerprint}
 
 ## License
-Not stated. Whoever passes this model on fills this in: the licence of the weights, and what the \
-text they were trained on allows.
+Not stated. Before you distribute this model, state here the licence of the weights and the terms \
+of the text that they were trained on.
 """
 
 
@@ -123,7 +123,7 @@ def text(
 
 
 def notes_on_text(encoder: ElmoEncoder) -> list[str]:
-    """What a user has to do with text so that it is split as that of the training was."""
+    """Notes on how a user must split text to match the training text."""
     tokenizer, normalize = encoder.tokenizer or "whitespace", encoder.normalize or "none"
     if (tokenizer, normalize) == ("whitespace", "none"):
         return []
@@ -135,19 +135,18 @@ def notes_on_text(encoder: ElmoEncoder) -> list[str]:
 
 
 def note_on_cached_words(embeddings: tf.Variable) -> str:
-    """What a user has to know of words that are looked up; `embeddings` is `[words, P]`."""
+    """A note on cached words; `embeddings` is `[words, P]`."""
     num_words, width = embeddings.shape
     size = num_words * width * embeddings.dtype.size / 1e6
     return (
-        f"For `text` and `tokens` the word embeddings of {num_words:,} words are stored "
-        f"({size:,.1f} MB) and looked up; those of all other words are computed. The results are "
-        "the same, but who assigns other values to variables of the input layer changes computed "
-        "embeddings only."
+        f"For `text` and `tokens`, the word embeddings of {num_words:,} words are stored "
+        f"({size:,.1f} MB); those of all other words are computed. The results are the same. "
+        "Assigning new values to variables of the input layer changes only computed embeddings."
     )
 
 
 def note_on_dtype(dtype: str) -> str:
-    """What a user has to know of weights in half precision."""
+    """A note on weights in half precision."""
     return (
         f"Weights are stored in {dtype}, which halves the size of the export, and are computed "
         "with in float32; those of the scalar mix are float32 throughout."
@@ -155,12 +154,11 @@ def note_on_dtype(dtype: str) -> str:
 
 
 def note_on_initial_state(num_sentences: int) -> str:
-    """What a user has to know of a stored initial state."""
+    """A note on a stored initial state."""
     return (
-        "Each row starts not from zeros but from a state that is stored here: the mean of the "
-        f"language model's states at the ends of {num_sentences:,} sentences of a text, in both "
-        "directions. Whoever takes the weights out of this export (elmo_tf does, if it is given "
-        "the export as a model) starts from zeros again."
+        "Each row starts from a stored state instead of zeros: the mean of the language model's "
+        f"final states on {num_sentences:,} sentences of a text, in both directions. A program "
+        "that reads only the weights of this export, such as elmo_tf itself, starts from zeros."
     )
 
 

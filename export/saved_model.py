@@ -1,4 +1,4 @@
-"""The exported model: a SavedModel that asks nothing of its user but `tensorflow`.
+"""The exported model: a SavedModel that needs only `tensorflow`.
 
     import tensorflow as tf
 
@@ -11,7 +11,7 @@
     model.tokens({name: tf.constant(value) for name, value in tokens.items()})["elmo"]
     model.signatures["tokens"](**{name: tf.constant(value) for name, value in tokens.items()})
 
-`export` writes it, with what a reader of the directory wants to know in `assets.extra/`.
+`export` writes it, with a model card, options and vocabulary in `assets.extra/`.
 """
 
 import os
@@ -51,36 +51,36 @@ STALE_CACHE = (
 
 
 class ExportedElmo(tf.Module):
-    """What is saved. Each function is traced once, for every batch size and length.
+    """The object to save. Each function is traced once, for every batch size and length.
 
-    A SavedModel keeps functions, and attributes that hold variables, but neither Python code nor
-    the properties of a class; so what TensorFlow Hub's interface of reusable SavedModels asks for
-    are plain attributes here. Variables are copies, with names and a trainable mark of their own:
-    nothing of Keras is in what is saved, and the encoder can be used on.
+    A SavedModel stores functions and attributes that hold variables, but no Python code and no
+    properties of a class. Therefore everything that TensorFlow Hub's interface of reusable
+    SavedModels requires is a plain attribute here. Variables are copies with their own names and
+    `trainable` flags, so the saved object contains nothing of Keras and the encoder is not changed.
 
     Args:
-      encoder: where weights and computation come from.
-      trainable: "mix" if a user's training may change the scalar mix only; "all" for every weight.
-      cached_words: words whose embeddings are looked up and not computed; see `CachedWords`.
-      initial_state: the state that each row starts from, or None for zeros.
-      dtype: one of `DTYPES`, in which weights are stored; computation is in float32.
+      encoder: the encoder with the weights and the computation.
+      trainable: "mix" if training may change only the scalar mix; "all" for every weight.
+      cached_words: words whose embeddings are stored instead of computed; see `CachedWords`.
+      initial_state: the initial state of each row, or None for zeros.
+      dtype: dtype of the stored weights, one of `DTYPES`; computation is in float32.
 
     Attributes:
       model: the variables by name, such as "bilm.forward_0.bias" (see `elmo_tf.model.variables`).
-      variables: the same as a list; behind them, if there are any, the initial state and the
-        embeddings of cached words. Neither is trainable.
-      trainable_variables: those that training may change.
-      regularization_losses: functions without arguments; their sum belongs into a user's loss.
+      variables: the same as a list, followed by the initial state and the embeddings of cached
+        words, if there are any; these are not trainable.
+      trainable_variables: the variables that training may change.
+      regularization_losses: functions without arguments, whose sum a user adds to the loss.
       tokens: function of a dict of `tokens`, string `[batch, max_tokens]`, and `sequence_len`,
         int32 `[batch]`.
       char_ids: function of int32 `[batch, max_tokens, max_characters]`. A model with word input has
-        `word_ids` in its place, of int32 `[batch, max_tokens]`: the number of a word's line in the
+        `word_ids` instead, a function of int32 `[batch, max_tokens]`: line numbers of words in the
         vocabulary, from 1 on, and 0 for padding.
 
     Called with string `[batch]`. The call and both functions return `ElmoEncoder`'s outputs.
     """
 
-    # In place of the properties of tf.Module, which would not be saved.
+    # They replace the properties of tf.Module, which would not be saved.
     variables: Sequence[tf.Variable] = ()
     trainable_variables: Sequence[tf.Variable] = ()
 
@@ -94,7 +94,7 @@ class ExportedElmo(tf.Module):
     ) -> None:
         super().__init__(name="elmo")
         trains_layers = trainable == "all"
-        # Before all other attributes: a variable's name in the checkpoint is the first way to it.
+        # Set before all other attributes: a checkpoint names a variable by its first path.
         self.model = copy_variables(encoder, trains_layers, dtype)
         self._dtype = dtype
         state = None
@@ -111,22 +111,22 @@ class ExportedElmo(tf.Module):
         ]
         self.trainable_variables = [each for each in self.variables if each.trainable]
         self.regularization_losses = _regularization_losses(encoder, self.model)
-        # A plain object, so that it is not saved, and with it neither is the encoder.
+        # A plain object is not saved, so neither is the encoder inside it.
         self._functions = Signatures(encoder, self.model, trains_layers, self.cached_words, state)
         self.tokens = self._functions.token_dict
         setattr(self, self._functions.ids_name, self._functions.ids)
-        self.token_ids = encoder.token_input  # with word input it holds the table of words
+        self.token_ids = encoder.token_input  # with word input it owns the lookup table
         self.__call__.get_concrete_function()
 
-    # Without an input signature a loaded function is traced again for each new list and shape.
-    # `training` is part of it, as a tensor: a signature leaves no argument to Python.
+    # Without an input signature a loaded function would be traced again for each new list and
+    # shape. `training` must be a tensor, because a signature allows no Python arguments.
     @tf.function(input_signature=[Signatures.TEXT, Signatures.TRAINING], autograph=False)
     def __call__(self, text: tf.Tensor, training: bool | tf.Tensor = False) -> Outputs:
         return self._functions.text_in_training(text, training)
 
     @property
     def notes(self) -> list[str]:
-        """What is particular about this export, for the model card."""
+        """Notes on this export for the model card."""
         notes = []
         if self._dtype != "float32":
             notes.append(model_card.note_on_dtype(self._dtype))
@@ -139,7 +139,7 @@ class ExportedElmo(tf.Module):
 
     @property
     def named_signatures(self) -> dict[str, Any]:
-        """The functions to save by name."""
+        """The signatures to save, by name."""
         functions = self._functions
         return {
             "default": functions.text,
@@ -168,7 +168,7 @@ class ExportedElmo(tf.Module):
 def _state_variables(state: BiLmState) -> Variables:
     """The initial state by name, such as "forward_0.hidden".
 
-    Constants would do, but variables are found in the checkpoint by whoever reads it as a model.
+    They are variables rather than constants so that readers find them in the checkpoint.
     """
     names = [
         f"{way}_{index}.{part}"
@@ -208,30 +208,30 @@ def export(
     initial_state: InitialState | None = None,
     dtype: str = "float32",
 ) -> None:
-    """Writes an encoder as a SavedModel, whole or not at all.
+    """Writes an encoder as a SavedModel, atomically.
 
     Args:
-      encoder: what to export. It stays as it is.
-      output_dir: the directory to make, with its parents.
-      trainable: what training on top of the export may change: "mix", the layer weights and gamma
-        of the scalar mix; or "all", the biLM as well.
-      overwrite: whether an export that is already there is replaced, once the new one is whole. A
-        directory that holds anything else is never replaced.
-      archive: whether the export is packed as well, as `output_dir` with ".tar.gz". `hub.load`
-        takes that by URL.
-      vocabulary_file: a vocabulary that the model was trained with, to be kept with it. Nothing
-        reads it. A model with word input keeps the one it reads by, whatever this is.
-      provenance: sentences for the model card, about where the weights come from.
-      cached_words: words whose embeddings are stored and looked up, which text and tokens profit
-        from. The results are the same.
-      initial_state: of each row, in all signatures; None for zeros. See
+      encoder: the encoder to export; it is not changed.
+      output_dir: the directory to create, with its parents.
+      trainable: the weights that training on top of the export may change: "mix", the scalar mix
+        (layer weights and gamma); or "all", also the biLM.
+      overwrite: whether to replace an existing export when the new one is complete. A directory
+        with any other content is never replaced.
+      archive: whether to also write the export as `output_dir` with ".tar.gz", which `hub.load`
+        can download by URL.
+      vocabulary_file: the training vocabulary, to store with the export; nothing reads it. A model
+        with word input stores its own vocabulary instead.
+      provenance: sentences for the model card about the origin of the weights.
+      cached_words: words whose embeddings are stored, which makes text and tokens faster and does
+        not change results.
+      initial_state: the initial state of each row in all signatures; None for zeros. See
         `elmo_tf.model.initial_state.mean_initial_state`.
-      dtype: "float32"; or "float16" or "bfloat16", with which an export is half as large. Weights
-        are then rounded where they are stored; computation is in float32.
+      dtype: dtype of the stored weights: "float32", or "float16" or "bfloat16", which round the
+        weights and halve the size. Computation is in float32.
 
     Raises:
-      InputError: `trainable` is none of the two, or "all" with cached words; `output_dir` can't
-        be written or exists; or the vocabulary can't be read.
+      InputError: an argument is not valid, "all" is combined with cached words, `output_dir` exists
+        or cannot be written, or the vocabulary cannot be read.
     """
     if trainable not in TRAINABLE:
         raise InputError(f"trainable must be one of {', '.join(TRAINABLE)}, got {trainable!r}")
@@ -259,7 +259,7 @@ def export(
             encoder.config, encoder.token_input, module.model, trainable, provenance, notes
         )
         with open(os.path.join(extras, MODEL_CARD_FILE), "xb") as file:
-            # A path among the provenance may hold bytes that are not UTF-8.
+            # A path in the provenance may contain invalid UTF-8.
             file.write(card.encode("utf-8", "backslashreplace"))
         warmup.write(os.path.join(extras, warmup.FILE), module.warmup_requests(encoder))
         if encoder.tokenizer is not None:
@@ -270,7 +270,7 @@ def export(
             files.copy(vocabulary_file, os.path.join(extras, VOCABULARY_FILE))
         try:
             tf.saved_model.save(module, folder, module.named_signatures)
-        except tf.errors.OpError as error:  # such as a disk that is full
+        except tf.errors.OpError as error:  # for example, the disk is full
             raise InputError(f"{output_dir}: cannot be written: {error.message}") from error
         if archive:
             directories.write_archive(packed, folder)

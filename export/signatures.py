@@ -1,4 +1,4 @@
-"""The functions of an export, one for each form of input."""
+"""The functions of an export: one for each form of input."""
 
 import functools
 from typing import Any
@@ -24,11 +24,11 @@ class Signatures:
     """The traced functions, from each form of input to the outputs.
 
     Args:
-      encoder: where the computation comes from.
-      variables: what it is done with, in place of the encoder's own, by the same names.
-      trains_layers: whether a user may train more than the mix.
-      cached_words: words whose embeddings are looked up, or None.
-      initial_state: the state of one row that all rows start from, or None for zeros.
+      encoder: the encoder that defines the computation.
+      variables: the variables to use instead of the encoder's own, by the same names.
+      trains_layers: whether a user may train more than the scalar mix.
+      cached_words: words with stored embeddings, or None.
+      initial_state: the initial state of every row, one row, or None for zeros.
     """
 
     TEXT = tf.TensorSpec([None], tf.string, "text")
@@ -88,13 +88,13 @@ class Signatures:
         return self.tokens(*split_and_pad(text))
 
     def text_in_training(self, text: tf.Tensor, training: tf.Tensor) -> Outputs:
-        """As `text`, the same values; `training` decides how their gradient is computed.
+        """The same values as `text`; `training` determines how their gradient is computed.
 
-        If it is true, the LSTMs save activations for a gradient written by hand; a step of the
-        small size is then 1.7 times as fast. There is no dropout, whatever the encoder has.
+        If it is true, the LSTMs save activations for our own gradient function; a step of the small
+        size is then 1.7 times as fast. Dropout is never applied.
         """
         if not self._trains_layers:
-            return self.text(text)  # the gradient of the mix alone is cheap
+            return self.text(text)  # the gradient of the scalar mix is cheap
         return self._from_tokens(*split_and_pad(text), training)
 
     def _elmo_from_text(self, text: tf.Tensor) -> Outputs:
@@ -104,7 +104,7 @@ class Signatures:
     def _from_ids(self, ids: tf.Tensor) -> Outputs:
         lengths = boundaries.lengths_of_ids(ids)
         with self._exported_variables():
-            # Accelerators and converters take no shapes that depend on values.
+            # Accelerators and converters do not support shapes that depend on values.
             embeddings = pipeline.embed_ids(ids, lengths, self._model, static_shapes=True)
             return self._outputs(embeddings, lengths, static_shapes=True)
 
@@ -127,15 +127,15 @@ class Signatures:
             save_activations=save_activations,
         )
         if not self._trains_layers:
-            # Training the mix needs no pass back through the LSTMs, but TensorFlow would run it: a
-            # step of the small size takes 3.6 times as long without this.
+            # Training the mix needs no backpropagation through the LSTMs, but TensorFlow would do
+            # it, which makes a step of the small size 3.6 times as slow.
             layers = [tf.stop_gradient(layer) for layer in layers]
         return pipeline.named_outputs(layers, lengths, self._model.scalar_mix)
 
     def _exported_variables(self) -> keras.StatelessScope:
-        """While this is entered, the encoder's layers compute with the exported variables."""
+        """A context in which the encoder's layers use the exported variables."""
         pairs = _keras_variables(self._encoder)
-        # Weights stored in half precision are computed with in the encoder's.
+        # Cast weights that are stored in half precision to the encoder's dtype.
         return keras.StatelessScope(
             [(pairs[name], _in_dtype(self._variables[name], pairs[name].dtype)) for name in pairs]
         )
@@ -151,9 +151,9 @@ def _keras_variables(encoder: ElmoEncoder) -> dict[str, keras.Variable]:
 
 
 def copy_variables(encoder: ElmoEncoder, trains_layers: bool, dtype: str) -> Variables:
-    """Variables of TensorFlow with the values of the encoder's, by name; the mix is trainable.
+    """Copies of the encoder's variables as `tf.Variable`, by name.
 
-    Those of the mix stay in float32, the others are stored as `dtype`.
+    The variables of the scalar mix are trainable and float32; the others have the given dtype.
     """
     return {
         name: tf.Variable(

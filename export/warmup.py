@@ -1,12 +1,12 @@
 """Warm-up requests, which TensorFlow Serving sends to a model before it reports it as loaded.
 
-The first call of a signature takes about a second, since TensorFlow then optimizes its graph; with
-these requests no client waits for that. The file is a TFRecord of `PredictionLog` messages at
+The first call of a signature takes about a second, because TensorFlow then optimizes its graph.
+With these requests no client waits for that. The file is a TFRecord of `PredictionLog` messages at
 `assets.extra/tf_serving_warmup_requests`, see
 https://www.tensorflow.org/tfx/serving/saved_model_warmup.
 
-The messages are encoded here: of TensorFlow Serving's classes for them five fields are needed, and
-the package that has them brings gRPC along.
+We encode the messages here, because they need only five fields and the package with TensorFlow
+Serving's message classes depends on gRPC.
 """
 
 import os
@@ -29,8 +29,8 @@ def write(path: str | os.PathLike, requests: Mapping[str, Mapping[str, tf.Tensor
     """Writes the file.
 
     Args:
-      path: of the file; by Serving's rule `assets.extra/tf_serving_warmup_requests`.
-      requests: by the name of a signature, its inputs by their names.
+      path: the file; TensorFlow Serving expects `assets.extra/tf_serving_warmup_requests`.
+      requests: by the name of a signature, its inputs by name.
     """
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
         for signature, inputs in requests.items():
@@ -51,7 +51,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, lowest first; the high bit says that another byte follows."""
+    """Seven bits per byte, lowest first; the high bit means that another byte follows."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)

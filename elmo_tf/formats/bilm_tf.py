@@ -1,13 +1,13 @@
-"""Weights in the format of bilm-tf and AllenNLP, in and out.
+"""Reads and writes weights in the format of bilm-tf and AllenNLP.
 
-Three forms of the same numbers, and what leads from one to the next:
+The same numbers have three forms, with these conversions:
 
   an HDF5 file  <-- read_weights or open_weights, write_weights -->  arrays by bilm-tf's names
   arrays by bilm-tf's names  <-- from_bilm_tf, to_bilm_tf -->  arrays by our names
 
-`table` says which array of bilm-tf's holds which of ours; the rest is loops over it, in `mapping`.
-`to_bilm_tf` and `from_bilm_tf` only move numbers, so they serve as well for what is kept
-beside each weight, such as an optimizer's sums of squares.
+`table` maps bilm-tf's arrays to ours; `mapping` has the loops over it. `to_bilm_tf` and
+`from_bilm_tf` only move numbers, so they also convert values that an optimizer stores for each
+weight, such as sums of squared gradients.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ from elmo_tf.storage import hdf5
 from elmo_tf.storage.stored_array import StoredArray
 from elmo_tf.text.characters import NUM_CHARACTERS
 
-# Files that bilm-tf writes leave the softmax out; its training graph and ours call it so. With it
-# a file is enough to go on training from, and a reader that wants only the biLM is not disturbed.
+# Files written by bilm-tf have no softmax; these are its names in bilm-tf's training graph. A file
+# with a softmax can be trained further, and readers that need only the biLM ignore it.
 SOFTMAX_NAMES = ("softmax/W", "softmax/b")
-# Words of the largest softmax that a weight file may have.
+# Maximum number of words of a softmax in a weight file.
 _MOST_WORDS = 1_000_000
 
-_HIGHWAY_NAMES = {  # bilm-tf calls the gate "carry", though the new value is what it lets through
+_HIGHWAY_NAMES = {  # bilm-tf calls the gate "carry", although it multiplies the new value
     "W_carry": "gate_matrix",
     "b_carry": "gate_bias",
     "W_transform": "candidate_matrix",
@@ -56,7 +56,7 @@ _GRAPH_ARRAYS = {"kernel": "W_0", "bias": "B", "projection/kernel": "W_P_0"}
 
 
 def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]:
-    """All arrays of a model; with `vocabulary_size`, those of its softmax as well."""
+    """All arrays of a model; with `vocabulary_size`, also those of its softmax."""
     dim = config.lstm.projection_dim
     if not _can_hold(config):
         raise InputError(
@@ -76,7 +76,7 @@ def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]
 
 
 def _can_hold(config: ElmoConfig) -> bool:
-    """Whether the format has a place for every array of such a model."""
+    """Whether the format can store every array of such a model."""
     return type(config.input) in _INPUT_ENTRIES and not config.lstm.always_projects
 
 
@@ -113,7 +113,7 @@ def _char_cnn_entries(config: ElmoConfig) -> list[Entry]:
     return entries
 
 
-# The kinds of input layer that the format has arrays for.
+# The kinds of input layers that the format can store.
 _INPUT_ENTRIES: Mapping[type, Callable[[ElmoConfig], list[Entry]]] = {
     CharCnnConfig: _char_cnn_entries,
     WordInputConfig: _word_entries,
@@ -122,8 +122,8 @@ _INPUT_ENTRIES: Mapping[type, Callable[[ElmoConfig], list[Entry]]] = {
 
 def _lstm_entries(config: ElmoConfig, name: str, path: str) -> list[Entry]:
     units, dim = config.lstm.dim, config.lstm.projection_dim
-    # The rows of the input come before those of the state; every layer's input has its output's
-    # width, since word embeddings have it too.
+    # Rows of the input precede rows of the state. Every layer's input is as wide as its output,
+    # because word embeddings have this width too.
     kernels = (f"{path}.input_kernel", f"{path}.recurrent_kernel")
     entries = [
         mapping.stacked(f"{name}/W_0", (dim, dim), 4 * units, *kernels),
@@ -141,11 +141,11 @@ def _lstm_name(direction: int | str, layer: int | str) -> str:
 
 
 def current_name(name: str) -> str:
-    """The name of today for any name that bilm-tf gives or gave an array.
+    """The current name of an array for any name that bilm-tf has used.
 
     Older files of one-layer models lack "MultiRNNCell/Cell0". The training graph and its
-    checkpoints have TensorFlow's own names for LSTM weights, after "lm/" and before ":0"; the
-    inference graph, which modules of TensorFlow Hub hold, has a mixture of both.
+    checkpoints use TensorFlow's names for LSTM weights, after "lm/" and before ":0". The inference
+    graph, as in modules of TensorFlow Hub, has a mixture of both.
     """
     name = name.removeprefix("lm/").removesuffix(":0")
     if match := _LSTM_NAME.fullmatch(name):
@@ -158,14 +158,14 @@ def current_name(name: str) -> str:
 
 
 def expected_shapes(config: ElmoConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every array of the biLM (without softmax) by bilm-tf's name."""
+    """The shapes of the biLM's arrays, without the softmax, by bilm-tf's names."""
     return mapping.shapes_of(table(config))
 
 
 def our_shapes(
     config: ElmoConfig, vocabulary_size: int | None = None
 ) -> dict[str, tuple[int, ...]] | None:
-    """The shape of every array by our name; None for a model that the format has no place for."""
+    """The shapes of all arrays by our names; None for a model that the format cannot store."""
     if not _can_hold(config):
         return None
     zero = np.zeros([])
@@ -178,10 +178,10 @@ def our_shapes(
 
 
 def largest_file(config: ElmoConfig) -> int:
-    """Bytes that a weight file of a model may have, a generous bound.
+    """An upper bound of the size of a model's weight file, in bytes.
 
-    The arrays in double precision, a softmax of a million words in single precision (options don't
-    tell how many words it has), and 16 MiB for what else HDF5 writes.
+    It allows for arrays in double precision, a softmax over a million words in single precision
+    (its size is not in the options), and 16 MiB of other HDF5 data.
     """
     softmax = _MOST_WORDS * (config.lstm.projection_dim + 1)
     count = sum(math.prod(entry.shape) for entry in table(config))
@@ -191,24 +191,24 @@ def largest_file(config: ElmoConfig) -> int:
 def to_bilm_tf(
     config: ElmoConfig, get: Callable[[str], Any], vocabulary_size: int | None = None
 ) -> Arrays:
-    """Arrays by bilm-tf's names, made from what `get` returns for each of our paths.
+    """Converts our arrays to arrays by bilm-tf's names.
 
     Args:
       config: the model's configuration.
-      get: called with a path such as "bilm.forward_0.bias"; returns something NumPy can read.
-      vocabulary_size: if given, `get` also has "softmax.kernel" and "softmax.bias".
+      get: returns the array of a path such as "bilm.forward_0.bias", in any form NumPy can read.
+      vocabulary_size: if given, also convert "softmax.kernel" and "softmax.bias".
 
     Raises:
-      InputError: paths give nothing (None) or arrays of the wrong shape; the message lists all.
+      InputError: arrays are missing (None) or have wrong shapes; the message lists all of them.
     """
     return mapping.to_theirs(table(config, vocabulary_size), get)
 
 
 def from_bilm_tf(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Arrays by our names, made from arrays by bilm-tf's; the softmax's too, if there.
+    """Converts arrays by bilm-tf's names to arrays by our names, including a softmax.
 
     Raises:
-      InputError: the arrays are not those of `config`; the message lists every difference.
+      InputError: the arrays do not fit `config`; the message lists every difference.
     """
     shapes = {name: np.shape(array) for name, array in arrays.items()}
     mapping.require_fit("weights", mapping.shapes_of(_table_for(config, arrays)), shapes)
@@ -217,15 +217,15 @@ def from_bilm_tf(config: ElmoConfig, arrays: Mapping[str, np.ndarray]) -> Arrays
 
 
 def our_arrays(config: ElmoConfig, arrays: mapping.StoredArrays) -> dict[str, StoredArray]:
-    """As `from_bilm_tf`, for arrays in a file that fit `config`; see `open_weights`."""
+    """Like `from_bilm_tf`, for arrays in a file that fit `config`; see `open_weights`."""
     return mapping.from_theirs(_table_for(config, arrays), arrays)
 
 
 def collect_arrays(encoder: Any, softmax: Any = None) -> Arrays:
-    """The arrays by bilm-tf's names of a built encoder and, if given, its softmax layer.
+    """The arrays of a built encoder and, if given, its softmax layer, by bilm-tf's names.
 
     Raises:
-      InputError: as `to_bilm_tf`, for layers that are not built.
+      InputError: a layer is not built; see `to_bilm_tf`.
     """
     size = None if softmax is None else int(softmax.kernel.shape[0])
     return to_bilm_tf(encoder.config, _finder(encoder, softmax), size)
@@ -244,22 +244,22 @@ def _finder(encoder: Any, softmax: Any) -> Callable[[str], Any]:
 def open_weights(
     path: str | os.PathLike, config: ElmoConfig, source: str | None = None
 ) -> Iterator[dict[str, StoredArray]]:
-    """As `read_weights`, but yields arrays that are read when NumPy asks for them."""
+    """Like `read_weights`, but each array is read from the file only when it is used."""
     source = str(path) if source is None else source
     with hdf5.open_datasets(path, source) as found:
         yield fitted(source, config, found)
 
 
 def fitted(source: str, config: ElmoConfig, found: mapping.StoredArrays) -> dict[str, StoredArray]:
-    """The arrays of a model as float32, by bilm-tf's names of today.
+    """The arrays of a model as float32, by bilm-tf's current names.
 
     Args:
-      source: what to call them in errors.
-      config: what they have to fit.
-      found: arrays by any names that `current_name` knows, those of the softmax if there.
+      source: name of the file in errors.
+      config: the configuration that they must fit.
+      found: arrays by any names that `current_name` knows, possibly with a softmax.
 
     Raises:
-      InputError: they don't fit `config`; the message lists every missing, unexpected, wrongly
+      InputError: they do not fit `config`; the message lists every missing, unexpected, wrongly
         shaped and wrongly typed array.
     """
     arrays: dict[str, StoredArray] = {}
@@ -283,17 +283,17 @@ def fitted(source: str, config: ElmoConfig, found: mapping.StoredArrays) -> dict
 def read_weights(path: str | os.PathLike, config: ElmoConfig, source: str | None = None) -> Arrays:
     """Reads a weight file as float32 arrays by bilm-tf's names.
 
-    Names of older files come out in their newer form. Half precision is widened, which is exact;
-    double precision is rounded to the nearest float32. The softmax is read if it is there.
+    Names of older files are converted to current ones. Half precision is converted exactly; double
+    precision is rounded to the nearest float32. A softmax is read if the file has one.
 
     Args:
       path: the HDF5 file.
-      config: what the file has to fit.
-      source: what to call the file in errors, if not by its path.
+      config: the configuration that the file must fit.
+      source: name of the file in errors; default: its path.
 
     Raises:
-      InputError: the file is missing, no HDF5 file or damaged; or it does not fit `config`, and
-        the message lists every missing, unexpected, wrongly shaped and wrongly typed array.
+      InputError: the file is missing, damaged or not HDF5; or it does not fit `config`, and the
+        message lists every missing, unexpected, wrongly shaped and wrongly typed array.
     """
     with open_weights(path, config, source) as stored:
         return {name: array.read() for name, array in stored.items()}
@@ -305,9 +305,9 @@ def write_weights(
     config: ElmoConfig,
     dtype: npt.DTypeLike = np.float32,
 ) -> None:
-    """Writes arrays by bilm-tf's names to an HDF5 file, whole or not at all.
+    """Writes arrays by bilm-tf's names to an HDF5 file, atomically.
 
-    Equal arrays give equal files, byte for byte. The softmax is written if it is among them.
+    Equal arrays give equal files, byte for byte. A softmax among the arrays is written too.
 
     Args:
       path: the HDF5 file to write.
@@ -327,7 +327,7 @@ def write_weights(
 
 
 def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
-    """The table with the softmax if `arrays` has any part of one, of the size that it has."""
+    """The table for `arrays`, with a softmax of their size if they contain any part of one."""
     shapes = [np.shape(arrays[name]) for name in SOFTMAX_NAMES if name in arrays]
     if not shapes:
         return table(config)
@@ -335,7 +335,7 @@ def _table_for(config: ElmoConfig, arrays: Mapping[str, Any]) -> list[Entry]:
 
 
 def float32_array(stored: StoredArray, name: str) -> StoredArray:
-    """The same as float32 when it is read; an error names `name` if it has larger values."""
+    """The array, converted to float32 when read; an error about its range names `name`."""
     return StoredArray(stored.shape, np.float32, lambda rows: _as_float(stored.read(rows), name))
 
 

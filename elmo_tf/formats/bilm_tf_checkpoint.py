@@ -1,7 +1,7 @@
-"""Reader of bilm-tf's training directories: checkpoints of TensorFlow 1 with their options.
+"""Reader of bilm-tf's training directories: TensorFlow 1 checkpoints with their options.
 
-A checkpoint has the arrays of bilm-tf's training graph, `lm/` before their names, those of the
-softmax among them, and the sums of Adagrad beside each (`NAME/Adagrad`).
+A checkpoint has the arrays of bilm-tf's training graph, with the prefix `lm/`, including the
+softmax, and Adagrad's sums of squared gradients for each (`NAME/Adagrad`).
 """
 
 import contextlib
@@ -32,17 +32,17 @@ _LARGEST_LIST = 1 << 20  # bytes
 _NAME_IN_LIST = re.compile(rb'^model_checkpoint_path:\s*"([^"]*)"', re.MULTILINE)
 _SCOPE = "lm/"
 _ADAGRAD = "/Adagrad"
-# Of other optimizers, with which people changed bilm-tf to train.
+# Slots of other optimizers that people have used in modified versions of bilm-tf.
 _SLOT = re.compile(r"/(Adam|Momentum|RMSProp|Adadelta|Ftrl)(?:_\d+)?$")
 
 
 class _Contents(NamedTuple):
-    """What a checkpoint has.
+    """The content of a checkpoint.
 
     Attributes:
-      weights: by our names.
-      sums: those of Adagrad, by the names of our optimizer's variables.
-      others: the optimizers whose variables it has beside.
+      weights: the weights by our names.
+      sums: Adagrad's sums, by the names of our optimizer's variables.
+      others: other optimizers whose variables are in the checkpoint.
     """
 
     weights: StoredArrays
@@ -99,7 +99,7 @@ def _unroll_steps(options: Mapping[str, Any]) -> int | None:
 
 
 def _indices(place: Place, root: str) -> dict[str, int]:
-    """Step by checkpoint, for each that the place holds; -1 where the name has none."""
+    """The step of each checkpoint; -1 if its name has none."""
     names = [name for name in visible_names(place) if name == root + base_name(name)]
     matches = filter(None, map(_INDEX.fullmatch, names))
     found = {match[1]: int(match[2] or -1) for match in matches}
@@ -109,9 +109,9 @@ def _indices(place: Place, root: str) -> dict[str, int]:
 
 
 def _chosen(place: Place, root: str) -> str:
-    """The checkpoint that the user or the list `checkpoint` names, or else the newest.
+    """The checkpoint that the user or the file `checkpoint` names, or else the newest.
 
-    The list may name it by a path of another machine; the file beside the list is meant.
+    The file may contain a path of another machine; only its last component is used.
     """
     found = _indices(place, root)
     list_file = f"{root}{_LIST}"
@@ -132,13 +132,13 @@ def _chosen(place: Place, root: str) -> str:
 
 
 def _contents(source: str, config: ElmoConfig, arrays: StoredArrays) -> _Contents:
-    """What a checkpoint holds, if it fits the options."""
+    """The content of a checkpoint, after a check that it fits the options."""
     weights: dict[str, StoredArray] = {}
     sums: dict[str, StoredArray] = {}
     others: set[str] = set()
     for name, array in arrays.items():
         if not name.startswith(_SCOPE):
-            continue  # counters of the training
+            continue  # counters of training
         if match := _SLOT.search(name):
             others.add(match[1])
         elif name.endswith(_ADAGRAD):

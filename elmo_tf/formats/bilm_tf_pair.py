@@ -1,4 +1,4 @@
-"""Reader of models in bilm-tf format: options in JSON, weights in HDF5, perhaps a vocabulary."""
+"""Reader of models in bilm-tf format: options in JSON, weights in HDF5, optionally a vocabulary."""
 
 import contextlib
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class BilmTfPair:
 
     def recognizes(self, place: Place) -> bool:
         options, weights = _options_in(place), _weights_in(place)
-        if place.chosen is not None:  # a checkpoint beside them
+        if place.chosen is not None:  # the user named a checkpoint in the same directory
             return False
         if not options or not weights:
             return False
@@ -66,7 +66,7 @@ class BilmTfPair:
             arrays = bilm_tf.our_arrays(config, stack.enter_context(opened_weights))
             notes = []
             if vocabulary.words is None and any(name.startswith(SOFTMAX) for name in arrays):
-                try:  # what the softmax predicts, which an encoder doesn't need
+                try:  # the words of the softmax, which an encoder does not need
                     vocabulary = stack.enter_context(open_vocabulary(place, config))
                 except InputError as error:
                     notes.append(f"not read: {error}")
@@ -94,7 +94,7 @@ def _options_in(place: Place) -> list[str]:
 
 
 def _weights_in(place: Place) -> list[str]:
-    """The weight files. Vectors, and files that are no HDF5, may have the same ending."""
+    """The weight files, without vector files and other files with the same extension."""
     found = [name for name in visible_names(place) if name.lower().endswith(WEIGHT_ENDINGS)]
     if len(found) < 2 or not place.is_local:
         return found
@@ -111,5 +111,5 @@ def _holds_vectors(path: str) -> bool:
     try:
         with h5py.File(path, "r") as file:
             return "0" in file or "sentence_to_index" in file
-    except OSError:  # whoever reads it will say what is wrong
+    except OSError:  # reading it later reports the error
         return False

@@ -1,9 +1,9 @@
 """Checkpoints as dictionaries of arrays by name, read by TensorFlow's checkpoint reader.
 
-A checkpoint of ours has the arrays of its model in the dictionary `model`, by the names that
-`elmo_tf.model.variables` gives them. These outlive the classes of the code, which the object
-graphs of Keras do not. TensorFlow checks a sum over each array that it reads: a file that was cut
-off, or that lost bits, is noticed and never taken for weights.
+Our checkpoints store a model's arrays in the dictionary `model`, by the names of
+`elmo_tf.model.variables`. Unlike the object graphs of Keras, these names do not depend on the
+classes of the code. TensorFlow verifies a checksum of each array, so truncated or changed files are
+detected.
 """
 
 import functools
@@ -33,19 +33,19 @@ _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class DamagedCheckpointError(InputError):
-    """A checkpoint that can't be read: cut off, changed, or partly gone."""
+    """A checkpoint is truncated, changed or incomplete."""
 
 
 class CheckpointFile:
-    """The arrays of any checkpoint of TensorFlow, 1 or 2, by the names that it gives them.
+    """The arrays of a TensorFlow 1 or 2 checkpoint, by their stored names.
 
     Args:
       prefix: path of the checkpoint without `.index`.
-      source: what to call it in errors, if not by its path.
-      read_first: the name of an array to read at once.
+      source: name of the checkpoint in errors; default: its path.
+      read_first: name of an array to read at once.
 
     Raises:
-      DamagedCheckpointError: there is no such checkpoint, or it can't be read.
+      DamagedCheckpointError: there is no such checkpoint, or it cannot be read.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class CheckpointFile:
     ) -> None:
         import tensorflow as tf
 
-        # TensorFlow translates statuses of its C++ into one or the other.
+        # TensorFlow raises one or the other for errors of its C++ code.
         self._read_errors = (tf.errors.OpError, ValueError, RuntimeError, LookupError, TypeError)
         self.prefix = os.fspath(prefix)
         self._source = self.prefix if source is None else source
         files.require_utf8(self.prefix)
-        # TensorFlow's own words for a missing file are about a table of tensors.
+        # TensorFlow's message for a missing file is about a table of tensors.
         if not os.path.isfile(f"{self.prefix}.index"):
             raise DamagedCheckpointError(f"{self._source}: there is no such checkpoint")
         try:
@@ -80,7 +80,7 @@ class CheckpointFile:
     def stored_arrays(self) -> dict[str, StoredArray]:
         """All arrays by name, sorted.
 
-        Reading one raises a `DamagedCheckpointError` if its bytes are not those that were written.
+        Reading an array raises a `DamagedCheckpointError` if its checksum is wrong.
         """
         return {
             key: StoredArray(
@@ -104,17 +104,17 @@ class CheckpointFile:
 
 
 class CheckpointReader(CheckpointFile):
-    """The arrays of a checkpoint of ours by dictionary and name.
+    """The arrays of one of our checkpoints, by dictionary and name.
 
     Args:
-      prefix: path of the checkpoint without `.index`; of a SavedModel, `variables/variables`.
+      prefix: path of the checkpoint without `.index`; in a SavedModel, `variables/variables`.
 
     Raises:
-      DamagedCheckpointError: there is no such checkpoint, or it can't be read.
+      DamagedCheckpointError: there is no such checkpoint, or it cannot be read.
     """
 
     def __init__(self, prefix: str | os.PathLike) -> None:
-        # Written last, so the first to be cut off.
+        # This array is written last, so truncation affects it first.
         super().__init__(prefix, read_first=_OBJECT_GRAPH)
 
     def arrays(self, group: str = MODEL) -> dict[str, StoredArray]:
@@ -131,7 +131,7 @@ class CheckpointReader(CheckpointFile):
 
 
 def grouped(arrays: Mapping[str, StoredArray]) -> dict[str, dict[str, StoredArray]]:
-    """The arrays of a checkpoint of ours by dictionary and name, from all that it stores."""
+    """Groups the arrays of one of our checkpoints by dictionary and name."""
     groups: dict[str, dict[str, StoredArray]] = {}
     for key, array in arrays.items():
         group, _, name = key.partition("/")
@@ -154,7 +154,7 @@ def require_model(
 
 
 def checkpoints_in(directory: str | os.PathLike) -> list[str]:
-    """The prefixes of a training directory's checkpoints, newest first; damaged ones among them."""
+    """The prefixes of a training directory's checkpoints, newest first, including damaged ones."""
     steps = [
         int(match[1])
         for name in os.listdir(directory)
@@ -168,17 +168,17 @@ def from_newest(
     read: Callable[[CheckpointReader], Result],
     is_quiet: bool = False,
 ) -> Result | None:
-    """What `read` makes of the newest checkpoint that is not damaged; None if there is none at all.
+    """Calls `read` with the newest undamaged checkpoint; returns None if there is no checkpoint.
 
-    A damaged one, which a power cut or a full disk may leave, is named in a warning.
+    A damaged checkpoint, which a power failure or a full disk can leave, causes a warning.
 
     Args:
-      directory: of a training run.
-      read: has to read all that it will need, since only reading finds damage.
-      is_quiet: whether damaged ones are passed over without a warning.
+      directory: directory of a training run.
+      read: reads everything it needs from the checkpoint, because only reading detects damage.
+      is_quiet: whether to skip damaged checkpoints without a warning.
 
     Raises:
-      InputError: all of them are damaged, or what `read` raises.
+      InputError: all checkpoints are damaged, or `read` raised it.
     """
     damaged: list[str] = []
     for prefix in checkpoints_in(directory):
@@ -196,5 +196,5 @@ def from_newest(
 
 
 def _unescape(key: str) -> str:
-    """Undoes what `tf.train.Checkpoint` does to names of a dictionary, where "/" has a meaning."""
+    """Reverses the escaping of dictionary keys by `tf.train.Checkpoint`, where "/" is special."""
     return re.sub(r"\.(\.|S)", lambda match: "." if match[1] == "." else "/", key)

@@ -1,11 +1,11 @@
-"""What a model is, without building it: `describe`.
+"""Describes a model without building it: `describe`.
 
     description = elmo_tf.describe("elmo.zip")
     description.options["lstm"]["projection_dim"]   # 512
     print(description)
 
-The files are opened and every array is read once, one at a time. TensorFlow is imported for the
-formats that it wrote, and for no others.
+Every array is read once, one at a time. TensorFlow is imported only for formats that TensorFlow
+writes.
 """
 
 import dataclasses
@@ -31,26 +31,26 @@ _LABEL_WIDTH = 14
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What `describe` found. What a model lacks, or does not tell, is None.
+    """The result of `describe`. An attribute is None if the model lacks it or it is unknown.
 
     Attributes:
-      path: what the user named.
-      format: the name of its format.
-      files: bytes of each file, by its name.
-      options: the configuration, as `options.json` has it.
-      num_parameters: values of all weights of the biLM.
-      num_layers: LSTM layers in each direction; a token has one vector more.
-      width: numbers of a layer's vector, both directions together.
+      path: the path or name that the user gave.
+      format: name of the format.
+      files: size of each file in bytes, by name.
+      options: the configuration, in the form of `options.json`.
+      num_parameters: number of weights of the biLM.
+      num_layers: number of LSTM layers in each direction; a token has one vector more.
+      width: dimension of a layer's vector, both directions together.
       arrays: shapes of all arrays, by our names.
-      num_words: words of its vocabulary.
-      num_softmax_words: words that its softmax predicts.
+      num_words: number of words in its vocabulary.
+      num_softmax_words: number of words that its softmax predicts.
       scalar_mix: `layer_weights` (before the softmax over them) and `gamma`.
-      optimizer: what an optimizer has stored for each weight, such as "accumulator".
-      tokenizer, normalize: how its text was tokenized and normalized.
-      unroll_steps: tokens of a window in its training.
-      provenance: sentences about where it comes from.
-      odd: sentences about what is odd: NaN, weights that are all zero, files that don't agree.
-      problem: why it can't be used; None if it can.
+      optimizer: kinds of values that an optimizer stored per weight, such as "accumulator".
+      tokenizer, normalize: tokenizer and normalization of its training text.
+      unroll_steps: window length of its training in tokens.
+      provenance: sentences about its origin.
+      odd: sentences about anything unusual: NaN, all-zero weights, files that do not agree.
+      problem: the reason why it cannot be used, or None.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Description:
     problem: str | None = None
 
     def to_json(self) -> str:
-        """All of it as a JSON object; numbers that JSON lacks are strings such as "nan"."""
+        """The description as a JSON object; NaN and infinity are strings such as "nan"."""
         return json.dumps(_as_json(dataclasses.asdict(self)), indent=2)
 
     def __str__(self) -> str:
@@ -87,13 +87,13 @@ class Description:
 
 
 def describe(model: str | os.PathLike | LocatedModel) -> Description:
-    """What a model is: format, files, sizes, layers, words, mix, softmax, and anything odd.
+    """Describes a model: format, files, sizes, layers, vocabulary, mix, softmax, anything unusual.
 
     Args:
-      model: as for `ElmoEncoder.from_model`.
+      model: a path or name; see `ElmoEncoder.from_model`.
 
     Returns:
-      A description. A model that was recognized but can't be read has a `problem`.
+      The description. If the model is recognized but cannot be read, it has a `problem`.
 
     Raises:
       InputError: there is no model.
@@ -145,7 +145,7 @@ def _described(found: Description, place: Place, opened: OpenedModel) -> Descrip
 
 
 def _num_words(place: Place, opened: OpenedModel, odd: list[str]) -> int | None:
-    """Words that the model reads or predicts, or of the vocabulary that is beside it."""
+    """Number of words that the model reads or predicts, or of a vocabulary in the same place."""
     if isinstance(opened.input_words, Dictionaries):
         words = opened.input_words.words
         return None if words is None else len(words)
@@ -154,14 +154,14 @@ def _num_words(place: Place, opened: OpenedModel, odd: list[str]) -> int | None:
             return len(opened.vocabulary)
         with vocabulary_files.open_vocabulary(place, opened.config) as found:
             return None if found.words is None else len(found.words)
-    except InputError as error:  # a model that reads characters is of use without
+    except InputError as error:  # a model with character input works without a vocabulary
         if str(error) not in odd:
             odd.append(str(error))
         return None
 
 
 def _declared_words(place: Place) -> int | None:
-    """What the options of a training say, which a model that reads characters does not need."""
+    """`n_tokens_vocab` of the options, which a model with character input does not need."""
     options = [name for name in visible_names(place) if base_name(name).endswith(OPTIONS_FILE)]
     if len(options) != 1:
         return None
@@ -170,7 +170,7 @@ def _declared_words(place: Place) -> int | None:
 
 
 def _require_fit(opened: OpenedModel, num_softmax_words: int | None) -> None:
-    """Raises an error if arrays don't fit the options, where the reader didn't have to know."""
+    """Raises an error if arrays do not fit the options, for formats whose reader does not check."""
     expected = bilm_tf.our_shapes(opened.config, num_softmax_words)
     if expected is None:
         return
@@ -180,7 +180,7 @@ def _require_fit(opened: OpenedModel, num_softmax_words: int | None) -> None:
 
 
 def _read_all(opened: OpenedModel, odd: list[str]) -> dict[str, Any]:
-    """Reads every array; what is odd about one is appended. Returns the scalar mix."""
+    """Reads every array, appends anything unusual to `odd`, and returns the scalar mix."""
     mix: dict[str, Any] = {}
     zeros, not_finite = [], []
     for name, array in opened.arrays.items():
@@ -189,7 +189,7 @@ def _read_all(opened: OpenedModel, odd: list[str]) -> dict[str, Any]:
             not_finite.append(name)
         if name.startswith(SCALAR_MIX):
             mix[name.removeprefix(SCALAR_MIX)] = values.tolist()
-        elif values.ndim > 1 and not values.any():  # biases begin as zeros
+        elif values.ndim > 1 and not values.any():  # biases may be zero
             zeros.append(name)
     if not_finite:
         odd.append(f"NaN or infinity in {listed(not_finite, ', ')}")
@@ -199,7 +199,7 @@ def _read_all(opened: OpenedModel, odd: list[str]) -> dict[str, Any]:
 
 
 def _files(place: Place) -> dict[str, int]:
-    """The files of a place by name; of a directory also those in directories of it."""
+    """Sizes of the files of a place by name, including files in subdirectories."""
     if not os.path.isdir(place.path):
         return {name: place.size(name) for name in place.names[:_MOST_FILES]}
     found: dict[str, int] = {}
@@ -244,7 +244,7 @@ def _rows(model: Description) -> list[tuple[str, str]]:
 
 
 def _in_words(values: Mapping[str, Any]) -> str:
-    """Settings in one line: "n_layers 2, cell_clip 3"."""
+    """Settings on one line: "n_layers 2, cell_clip 3"."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= value if isinstance(value, dict) else {key: value}

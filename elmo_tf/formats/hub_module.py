@@ -1,9 +1,9 @@
 """Reader of ELMo modules of TensorFlow Hub in TF1 format: google/elmo 1 to 3, and DeepPavlov's.
 
-A module is a SavedModel of TensorFlow 1 whose variables are those of bilm-tf's inference graph, and
-the scalar mix. It has no options: sizes follow from shapes. What shapes don't tell (clips,
-activation, skip connections, characters of a token) is taken from the options that bilm-tf
-published, from which these modules were made.
+A module is a TensorFlow 1 SavedModel with the variables of bilm-tf's inference graph and a scalar
+mix. It has no options; sizes are inferred from shapes. Everything else (clips, activation, skip
+connections, characters per token) is taken from bilm-tf's published options, from which these
+modules were made.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from elmo_tf.storage.stored_array import StoredArray
 _MODULE_FILE = "tfhub_module.pb"
 _VARIABLES = "variables/variables"
 
-# The module's name may stand before all of these.
+# The module's name may precede all of these.
 _OF_BILM = re.compile(r"(?:.*/)?bilm(?:_\d+)?/(.*)")
 _OF_MIX = re.compile(r"(?:.*/)?aggregation/(.*)")
 _STATE = re.compile(r"Variable(?:_\d+)?")  # LSTM states, which DeepPavlov's modules carry over
@@ -44,14 +44,14 @@ Arrays = dict[str, StoredArray]
 
 
 class _Contents(NamedTuple):
-    """What a module has.
+    """The content of a module.
 
     Attributes:
-      config: as its shapes imply.
-      arrays: of the biLM, by our names.
-      mix: of the scalar mix, by our names.
-      has_axis: whether gamma has an axis, as DeepPavlov's does.
-      unknown: names of variables that are neither.
+      config: the configuration, inferred from shapes.
+      arrays: arrays of the biLM, by our names.
+      mix: arrays of the scalar mix, by our names.
+      has_axis: whether gamma is a vector of length 1, as in DeepPavlov's modules.
+      unknown: names of other variables.
     """
 
     config: ElmoConfig
@@ -117,14 +117,14 @@ def _named_arrays(place: Place, stored: StoredArrays) -> tuple[Arrays, Arrays, l
         what = what if unknown else "it has no variables"
         raise InputError(f"{place.path}: is a module of TensorFlow Hub, but no ELMo: {what}")
     characters = bilm.get(_PADDED_CHARACTERS)
-    # Row 0 is padding, which the format of published files lacks.
+    # Row 0 is padding, which the bilm-tf format does not store.
     if characters is not None and (characters.shape or (0,))[0] > 0:
         bilm[_PADDED_CHARACTERS] = characters.view(lambda rows: rows, slice(1, None))
     return bilm, mix, unknown
 
 
 def _config(place: Place, arrays: Mapping[str, StoredArray]) -> ElmoConfig:
-    """The options that the shapes imply; whether all of them fit is found out later."""
+    """The options inferred from shapes; the fit of all shapes is checked later."""
 
     def shape(name: str, rank: int) -> tuple[int, ...]:
         found = arrays[name].shape if name in arrays else None
@@ -167,7 +167,7 @@ def _count(arrays: Mapping[str, StoredArray], pattern: str) -> int:
 
 
 def _mix_arrays(place: Place, mix: Arrays, num_layers: int) -> Arrays:
-    """The scalar mix by our names; none if the module has none."""
+    """The arrays of the scalar mix by our names; empty if the module has none."""
     if not mix:
         return {}
     shapes = {name: array.shape for name, array in mix.items()}
@@ -189,7 +189,7 @@ def _notes(place: Place, contents: _Contents) -> tuple[str, ...]:
     if contents.unknown:
         shown = listed(map(printable, contents.unknown), ", ")
         notes.append(f"{place.path}: has variables that are not known and not used: {shown}")
-    # DeepPavlov's `default` is a mean without gamma; that of all others is the mean of `elmo`.
+    # DeepPavlov's `default` is a mean without gamma; that of other modules is the mean of `elmo`.
     gamma = contents.mix[f"{SCALAR_MIX}gamma"].read().item() if contents.has_axis else 1.0
     if gamma != 1.0:
         notes.append(

@@ -1,7 +1,7 @@
-"""Reader of what Keras saves: `.keras` files, and `.weights.h5` with an `options.json`.
+"""Reader of Keras's files: `.keras`, and `.weights.h5` with an `options.json`.
 
-In either, the encoder may be the whole model or part of it, such as the encoder of an
-`ElmoEmbedding`. Keras numbers a layer's weights in the order in which the layer created them:
+The encoder can be the whole saved model or a part of it, such as the encoder of an
+`ElmoEmbedding`. Keras numbers a layer's weights in order of their creation:
 
     .../encoder/char_cnn/vars/0         our char_cnn.embedding
     .../encoder/bilm/forward_0/vars/2   our bilm.forward_0.bias
@@ -36,15 +36,15 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 _ENDING = ".weights.h5"
 _SAVED_CONFIG, _SAVED_WEIGHTS = "config.json", "model.weights.h5"  # in a .keras file
-_LARGEST_CONFIG = 1 << 26  # bytes; it may have a vocabulary
+_LARGEST_CONFIG = 1 << 26  # bytes; it may contain a vocabulary
 _ENCODER_CLASS = "elmo_tf>ElmoEncoder"
 _FIRST_WEIGHT = "bilm/forward_0/vars/0"
-# Beside the encoder a model has other layers, and what their optimizer stores.
+# A model also has other layers and optimizer variables.
 _TIMES_LARGER = 4
 
 
 class _Settings(NamedTuple):
-    """What is known before the weights are read."""
+    """Settings that are known before the weights are read."""
 
     config: ElmoConfig
     vocabulary_file: str | None
@@ -102,14 +102,14 @@ def _weights_in(place: Place) -> list[str]:
 
 
 def _is_keras(place: Place, name: str) -> bool:
-    """By its content, or in an archive by its name."""
+    """Whether a file is Keras's, by its content or, in an archive, by its name."""
     if not place.is_local:
         return name.lower().endswith(_ENDING)
     with place.local(name, place.size(name)) as path:
         try:
-            with h5py.File(path, "r") as file:  # Keras gives every layer a group of this name
+            with h5py.File(path, "r") as file:  # every layer of Keras has a group of this name
                 return "vars" in file and "RNN_0" not in file
-        except OSError:  # whoever reads it will say what is wrong
+        except OSError:  # reading it later reports the error
             return False
 
 
@@ -125,7 +125,7 @@ def _settings_beside(place: Place, stack: contextlib.ExitStack) -> _Settings:
 
 
 def _saved_settings(place: Place) -> _Settings:
-    """What the configuration of a `.keras` file says of the encoder in it."""
+    """The settings of the encoder in a `.keras` file's configuration."""
     source = place.shown(_SAVED_CONFIG)
     with place.local(_SAVED_CONFIG, _LARGEST_CONFIG) as path, open(path, "rb") as file:
         saved = files.parse_json(file.read(_LARGEST_CONFIG), source)
@@ -146,7 +146,7 @@ def _saved_settings(place: Place) -> _Settings:
 
 
 def _encoders_in(saved: Mapping[str, Any]) -> list[Any]:
-    """The configurations of all encoders, each once: layers may share one."""
+    """The distinct configurations of all encoders; layers may share an encoder."""
     found: dict[str, Any] = {}
     left: list[Any] = [saved]
     while left:
@@ -184,7 +184,7 @@ def _our_arrays(source: str, config: ElmoConfig, stored: StoredArrays) -> dict[s
 
 
 def _scope(source: str, stored: StoredArrays) -> str:
-    """What is before the names of the encoder's weights: "", or such as "layers/elmo/encoder/"."""
+    """The prefix of the encoder's weight names: "", or for example "layers/elmo/encoder/"."""
     found = [name for name in stored if name == _FIRST_WEIGHT or name.endswith(f"/{_FIRST_WEIGHT}")]
     if len(found) == 1:
         return found[0].removesuffix(_FIRST_WEIGHT)
@@ -195,7 +195,7 @@ def _scope(source: str, stored: StoredArrays) -> str:
 
 
 def _numbered(scope: str, shapes: Mapping[str, Any]) -> dict[str, str]:
-    """Keras's names by ours, which are in the order in which layers make their weights."""
+    """Keras's names by ours, which are in the order in which layers create their weights."""
     numbers: dict[str, int] = {}
     names = {}
     for path in shapes:
@@ -206,7 +206,7 @@ def _numbered(scope: str, shapes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _mix_arrays(scope: str, num_layers: int, stored: StoredArrays) -> dict[str, StoredArray]:
-    """The mix that a task trained, if there is one, or else the encoder's own."""
+    """The scalar mix that a task trained, if there is one, or else the encoder's own."""
     task = re.sub(r"encoder/$", "mix/mix_{}/vars/", scope)
     folders = [f"{scope}parts/scalar_mix/vars/", f"{scope}scalar_mix/vars/"]
     if task != scope and f"{task.format(1)}0" not in stored:

@@ -1,16 +1,16 @@
-"""From what a user names as a model to the model.
+"""Finds the model that a user named.
 
-  find_model("elmo.zip")                       a zip or tar of a model, as vectors.nlpl.eu has them
+  find_model("elmo.zip")                       a zip or tar, as from vectors.nlpl.eu
   find_model("directory")                      a model, a training run, or an export
   find_model("directory/model.ckpt-1000")      one checkpoint of several in a directory
   find_model("options.json,weights.hdf5")      a pair in bilm-tf format
   find_model("options.json", "weights.hdf5")
 
-  find_model("https://host/elmo.zip")          the same, fetched into a cache
+  find_model("https://host/elmo.zip")          the same, downloaded into a cache
   find_model("hf://owner/name")                from the Hugging Face Hub
-  find_model("small")                          a published model by name; see `catalog`
+  find_model("small")                          a model by name; see `catalog`
 
-A model with word input has a third file, the words it knows: "options.json,weights.hdf5,vocab.txt".
+A model with word input has a third file, its vocabulary: "options.json,weights.hdf5,vocab.txt".
 """
 
 import contextlib
@@ -37,8 +37,8 @@ from elmo_tf.formats.training_run import TrainingRun
 from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import VOCABULARY_FILE
 
-# The formats we read, in the order in which they are asked. A new format is a row here.
-# A directory that holds a checkpoint of bilm-tf and its dumped weights is read as a pair.
+# The formats that we read, in order of precedence. A new format is a row here. A directory with a
+# bilm-tf checkpoint and its dumped weights is read as a pair.
 READERS: tuple[Reader, ...] = (
     HubModule(),
     SavedModel(),
@@ -58,18 +58,18 @@ def find_model(
     weights: str | os.PathLike | None = None,
     vocabulary: str | os.PathLike | None = None,
 ) -> LocatedModel:
-    """Finds the model that `path` names. Little is read but names.
+    """Finds the model that `path` names, mostly by file names.
 
     Args:
       path: a directory, a zip or tar, a checkpoint in a directory, `OPTIONS,WEIGHTS` or
-        `OPTIONS,WEIGHTS,VOCABULARY`; with `weights`, the options file alone. A leading "~" stands
-        for the home directory.
+        `OPTIONS,WEIGHTS,VOCABULARY`, a URL or a name; with `weights`, only the options file. A
+        leading "~" is the home directory.
       weights: the weight file.
       vocabulary: the vocabulary of a model with word input, if `weights` is given.
 
     Raises:
-      InputError: there is no such file, or no model in it, or more than one; the message says what
-        was looked for and what is there.
+      InputError: the file does not exist, or it holds no model or more than one; the message says
+        which files were expected and which were found.
     """
     _require_path("path", path)
     for name, value in (("weights", weights), ("vocabulary", vocabulary)):
@@ -88,10 +88,12 @@ def find_model(
 
 @contextlib.contextmanager
 def open_model(model: str | os.PathLike | LocatedModel | OpenedModel) -> Iterator[OpenedModel]:
-    """Opens what a user named or `find_model` found. What is open already stays so.
+    """Opens a model by name or path, or one that `find_model` found.
+
+    An `OpenedModel` is returned as it is and stays open.
 
     Raises:
-      InputError: as `find_model`; or a file is damaged, or files don't fit each other.
+      InputError: see `find_model`; or a file is damaged, or files do not fit each other.
     """
     if isinstance(model, OpenedModel):
         yield model
@@ -117,7 +119,7 @@ def _place(
         return _named_files(path, *(os.path.expanduser(each) for each in files_named))
     if os.path.isdir(path):
         return Directory(path)
-    if os.path.isfile(f"{path}.index"):  # a checkpoint of TensorFlow has no file of its own name
+    if os.path.isfile(f"{path}.index"):  # a checkpoint has no file of exactly its name
         return Directory(os.path.dirname(path) or ".", os.path.basename(path))
     if os.path.isfile(path):
         archive = archives.open_archive(path)
@@ -137,7 +139,7 @@ def _place(
 
 
 def _fetched(path: str, files_fetched: list[str]) -> Place:
-    """The place of a model that was fetched: an archive, a directory, or two or three files."""
+    """The place of a downloaded or included model: an archive, a directory, two or three files."""
     if len(files_fetched) > 1:
         if len(files_fetched) > len(_NAMES_OF_FILES):
             raise InputError(f"{path}: names {len(files_fetched)} files; {HOW_TO_NAME_A_PAIR}")
@@ -154,7 +156,7 @@ def _fetched(path: str, files_fetched: list[str]) -> Place:
 
 
 def _split_at_commas(path: str) -> list[str]:
-    """Two or three names."""
+    """Splits "OPTIONS,WEIGHTS" or "OPTIONS,WEIGHTS,VOCABULARY" into two or three paths."""
     parts = path.split(",")
     ends = range(1, len(parts))
     splits = []
@@ -162,7 +164,7 @@ def _split_at_commas(path: str) -> list[str]:
         borders = itertools.pairwise((0, *indices, len(parts)))
         names = [",".join(parts[begin:end]).strip() for begin, end in borders]
         splits.append(list(map(os.path.expanduser, names)))
-    # A name may itself hold a comma: prefer a split of which all names exist.
+    # A path may contain a comma: prefer a split into existing files.
     likely = splits[0] if len(parts) == 2 else splits[len(ends)]
     return next((split for split in splits if all(map(os.path.exists, split))), likely)
 

@@ -1,7 +1,7 @@
-"""Reader of ELMoForManyLangs' models: two files of torch.save, two dictionaries, a configuration.
+"""Reader of ELMoForManyLangs' models: two torch.save files, two dictionaries, a configuration.
 
-The configuration is named by `config.json`, mostly by a path of the authors' machine; archives that
-people download lack it. Then it is the one that all public models share.
+`config.json` names the configuration file, usually by a path on the authors' machine, and the
+published archives do not contain that file. It is then the configuration of all public models.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from elmo_tf.text.dictionaries import Dictionaries
 
 _EMBEDDER_FILE, _ENCODER_FILE, _ARGUMENTS_FILE = "token_embedder.pkl", "encoder.pkl", "config.json"
 _CONFIG_FOLDER = "configs"
-_ROOM_IN_FILE = 1 << 24  # bytes beside the arrays
+_ROOM_IN_FILE = 1 << 24  # bytes in addition to the arrays
 
 _PUBLIC: dict[str, Any] = {
     "encoder": {
@@ -89,14 +89,14 @@ class ManyLangs:
 
 
 class _Settings(NamedTuple):
-    """The two parts of their configuration that shape a model."""
+    """The two parts of their configuration that determine a model's architecture."""
 
     encoder: Mapping[str, Any]
     embedder: Mapping[str, Any]
 
 
 def _settings(place: Place, root: str) -> tuple[str, _Settings]:
-    """The configuration, and what to call it in errors."""
+    """The name of the configuration in errors, and the configuration."""
     found = dict(_PUBLIC)
     source = f"{place.path}: the configuration of ELMoForManyLangs' public models"
     if place.has(root + _ARGUMENTS_FILE):
@@ -106,7 +106,7 @@ def _settings(place: Place, root: str) -> tuple[str, _Settings]:
             named = checks.text(arguments.get("config_path"), "config_path")
         except InputError as error:
             raise InputError(f"{shown}: {error}") from None
-        # A path that leads out of the model is one of another machine.
+        # A path outside of the model's directory is one on another machine.
         base = os.path.basename(named)
         for name in (named, base, f"{_CONFIG_FOLDER}/{base}"):
             is_within = not os.path.isabs(name) and ".." not in name.split("/")
@@ -124,7 +124,7 @@ def _settings(place: Place, root: str) -> tuple[str, _Settings]:
 def _dictionaries(
     place: Place, root: str, embedder: Mapping[str, Any], stack: contextlib.ExitStack
 ) -> Dictionaries:
-    """The dictionaries that the embedder uses; one of words is always written, used or not."""
+    """The dictionaries that the embedder uses; a file of words exists even if it is not used."""
     names = [
         name
         for name, key in (

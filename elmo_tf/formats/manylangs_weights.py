@@ -1,7 +1,7 @@
-"""Tables between the arrays of ELMoForManyLangs and ours.
+"""Tables that map the arrays of ELMoForManyLangs to ours.
 
-The LSTM gates are in another order there, the bias of the forget gate includes the 1 that we add in
-use, and the gate of a highway layer has the opposite meaning.
+Their LSTM gates have a different order, the bias of their forget gate includes the 1 that our layer
+adds, and the gate of their highway layer has the opposite meaning.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Arrays = dict[str, StoredArray]
 
 
 class Entry(NamedTuple):
-    """One array of theirs, and arrays of ours that are made from it, by name."""
+    """One of their arrays, and the arrays of ours that it contains, by name."""
 
     name: str
     shape: Shape
@@ -70,7 +70,7 @@ def embedder_entries(config: ElmoConfig) -> list[Entry]:
 
 
 def _highway_entries(given: DictionaryInputConfig, ours: str) -> list[Entry]:
-    """Their gate lets the input through, ours the candidate: ours is open where theirs is shut."""
+    """Their gate multiplies the input, ours the candidate, so the gates are complements."""
     width = given.num_filters
 
     def candidate(values: np.ndarray) -> np.ndarray:
@@ -96,12 +96,12 @@ def encoder_entries(config: ElmoConfig) -> list[Entry]:
     dim, width = config.lstm.dim, config.lstm.projection_dim
 
     def reordered(values: np.ndarray) -> np.ndarray:
-        """Their gates are in the order i, f, g, o, ours i, g, f, o."""
+        """Reorders gates from their order i, f, g, o to ours, i, g, f, o."""
         i, f, g, o = np.split(values, 4)
         return np.concatenate([i, g, f, o])
 
     def bias(values: np.ndarray) -> np.ndarray:
-        """Ours gets 1 added to the forget gate when it is used; theirs has it."""
+        """Subtracts 1 from the forget gate's bias, because our layer adds it."""
         forget = np.repeat(np.array([0, 0, 1, 0], values.dtype), dim)
         return reordered(values) - forget
 
@@ -130,10 +130,10 @@ def encoder_entries(config: ElmoConfig) -> list[Entry]:
 
 
 def from_theirs(source: str, entries: list[Entry], stored: Mapping[str, StoredArray]) -> Arrays:
-    """Our arrays by name, read when they are asked for.
+    """Our arrays by name, each read when it is used.
 
     Raises:
-      InputError: theirs are not those of the configuration; the message lists every difference.
+      InputError: their arrays do not fit the configuration; the message lists every difference.
     """
     expected = {entry.name: entry.shape for entry in entries}
     shapes = {name: array.shape for name, array in stored.items()}

@@ -1,8 +1,7 @@
-"""Tables between the arrays of an outside format and our variables, and the loops over them.
+"""Tables that map the arrays of an external format to our variables, and loops over the tables.
 
-An entry says: this array of theirs, of this name and shape, holds these arrays of ours, and these
-functions lead there and back. The functions only move numbers, they never compute with them, so
-what goes there and back is equal bit for bit.
+An entry has the name and shape of one of their arrays, the arrays of ours inside it, and functions
+for both directions. The functions only move numbers, so a round trip is bitwise exact.
 """
 
 import itertools
@@ -16,16 +15,16 @@ from elmo_tf.storage.stored_array import StoredArray
 
 Arrays = dict[str, np.ndarray]
 StoredArrays = Mapping[str, StoredArray]
-Shapes = Mapping[str, tuple[int, ...] | None]  # None: HDF5 also knows arrays without any shape
+Shapes = Mapping[str, tuple[int, ...] | None]  # None: an HDF5 dataset may have no shape
 
 
 class Part(NamedTuple):
-    """One array of ours inside one of theirs.
+    """One of our arrays inside one of theirs.
 
     Attributes:
-      path: ours, as attributes joined by dots: "bilm.forward_0.bias".
-      view: given those rows of theirs, returns a view of them that is ours.
-      rows: of their first axis; None for all.
+      path: path of our array, attributes joined by dots: "bilm.forward_0.bias".
+      view: returns our array as a view of the selected rows of theirs.
+      rows: rows of their first axis; None for all.
     """
 
     path: str
@@ -34,13 +33,13 @@ class Part(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One array of theirs, and what we make of it.
+    """One of their arrays, and ours inside it.
 
     Attributes:
-      name: theirs.
-      shape: theirs.
+      name: name of their array.
+      shape: shape of their array.
       parts: our arrays in it.
-      to_theirs: given our arrays in the order of `parts`, returns theirs.
+      to_theirs: builds their array from ours, in the order of `parts`.
     """
 
     name: str
@@ -50,17 +49,17 @@ class Entry(NamedTuple):
 
 
 def same(name: str, shape: tuple[int, ...], path: str) -> Entry:
-    """An array both sides store alike."""
+    """An array with the same layout on both sides."""
     return Entry(name, shape, (Part(path, lambda theirs: theirs),), lambda ours: ours)
 
 
 def transposed(name: str, shape: tuple[int, int], path: str) -> Entry:
-    """A matrix they multiply from the right and we from the left; `shape` is theirs."""
+    """A matrix that is transposed between the two; `shape` is theirs."""
     return Entry(name, shape, (Part(path, np.transpose),), np.transpose)
 
 
 def with_height_one(name: str, shape: tuple[int, ...], path: str) -> Entry:
-    """A kernel they store for images of one row and we for sequences; `shape` is ours."""
+    """A kernel that they store for images of height 1, we for sequences; `shape` is ours."""
     return Entry(
         name, (1, *shape), (Part(path, lambda theirs: theirs[0]),), lambda ours: ours[None]
     )
@@ -69,7 +68,7 @@ def with_height_one(name: str, shape: tuple[int, ...], path: str) -> Entry:
 def stacked(
     name: str, heights: tuple[int, int], width: int, first_path: str, second_path: str
 ) -> Entry:
-    """A matrix they store as one, `[sum(heights), width]`, and we as two, each transposed."""
+    """One matrix of theirs, `[sum(heights), width]`, that is two of ours, each transposed."""
     border = heights[0]
     return Entry(
         name,
@@ -83,11 +82,10 @@ def stacked(
 
 
 def to_theirs(entries: Iterable[Entry], get: Callable[[str], Any]) -> Arrays:
-    """Their arrays by name, made from what `get` returns for each of our paths.
+    """Their arrays by name, built from our arrays, which `get` returns by path.
 
     Raises:
-      InputError: what `get` returned for some paths does not make arrays of the right shape; the
-        message lists all of them.
+      InputError: arrays are missing or have wrong shapes; the message lists all of them.
     """
     theirs, problems = {}, []
     for entry in entries:
@@ -107,7 +105,7 @@ def to_theirs(entries: Iterable[Entry], get: Callable[[str], Any]) -> Arrays:
 
 
 def from_theirs(entries: Sequence[Entry], theirs: StoredArrays) -> dict[str, StoredArray]:
-    """Our arrays by path, read when they are asked for. `theirs` has to fit: see `require_fit`."""
+    """Our arrays by path, each read when it is used. Check `theirs` first with `require_fit`."""
     return {
         part.path: theirs[entry.name].view(part.view, part.rows)
         for entry in entries
@@ -116,7 +114,7 @@ def from_theirs(entries: Sequence[Entry], theirs: StoredArrays) -> dict[str, Sto
 
 
 def shapes_of(entries: Iterable[Entry]) -> dict[str, tuple[int, ...]]:
-    """The shapes of their arrays by name."""
+    """Shapes of their arrays by name."""
     return {entry.name: entry.shape for entry in entries}
 
 
@@ -127,18 +125,18 @@ def require_fit(
     problems: Iterable[str] = (),
     to: str = "its options",
 ) -> None:
-    """Compares arrays, by name and shape, with those that are expected.
+    """Compares the names and shapes of arrays with the expected ones.
 
     Args:
-      source: what to call the arrays in the error, for instance their file.
-      expected: shapes of what should come, by name.
-      shapes: shapes of what came, by name.
-      problems: what else was found; if there is any, it is an error even if all else fits.
-      to: what the arrays have to fit, in the error.
+      source: source of the arrays in the error, for example their file.
+      expected: expected shapes by name.
+      shapes: actual shapes by name.
+      problems: other problems; if there are any, an error is raised in any case.
+      to: in the error, what the arrays must fit.
 
     Raises:
-      InputError: one line that lists missing, unexpected and wrongly shaped arrays: of each kind as
-        many as a few hundred characters hold, and the number of the others.
+      InputError: the arrays differ; one line lists missing, unexpected and wrongly shaped arrays,
+        limited to a few hundred characters of each kind and the number of the rest.
     """
     problems = list(problems)
     for name, shape in expected.items():

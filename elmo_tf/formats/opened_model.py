@@ -1,4 +1,4 @@
-"""What every reader makes of a model's files: one form for all formats."""
+"""The common form of an opened model, which the readers of all formats produce."""
 
 import dataclasses
 import functools
@@ -15,39 +15,37 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-# Beginnings of the names of arrays; all others are the biLM's.
+# Prefixes of array names; all other arrays belong to the biLM.
 SCALAR_MIX, SOFTMAX = "scalar_mix.", "softmax."
 
 StoredArrays = Mapping[str, StoredArray]
-# Calls a function with the arrays of one copy of the model after the other, newest first, until
-# there is one in which it finds no damage.
+# Calls a function with the arrays of each copy of the model, newest first, until it finds no damage
+# in one.
 Attempt = Callable[[Callable[[StoredArrays], None]], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class OpenedModel:
-    """A model whose files are open. Its arrays can be read until they are closed.
+    """A model whose files are open. Its arrays can be read until the files are closed.
 
     Attributes:
-      source: what to call it in errors.
+      source: name of the model in errors.
       config: its configuration.
-      arrays: all its arrays by our names, which are those of `elmo_tf.model.variables`:
-        "char_cnn.embedding", "bilm.forward_0.input_kernel"; of the scalar mix ("scalar_mix.gamma")
-        and the softmax ("softmax.kernel") if the format has them. Whether they fit `config` is
-        only known where the reader had to find out.
-      optimizer: what an optimizer stores beside weights, by its own names; empty if nothing.
+      arrays: all its arrays by the names of `elmo_tf.model.variables`: "char_cnn.embedding",
+        "bilm.forward_0.input_kernel", and those of a scalar mix ("scalar_mix.gamma") and a softmax
+        ("softmax.kernel") if the format has them. Not every reader checks that they fit `config`.
+      optimizer: the stored variables of an optimizer, by its own names; empty if there are none.
       vocabulary_file: path of the vocabulary while the files are open: the words that the model
-        reads, with word input, and that it predicts. None if it is not known.
-      tokenizer: how its text was split into tokens, a name of `elmo_tf.text.tokens`; None if the
-        format does not say.
-      normalize: how its text was normalized, likewise.
-      unroll_steps: tokens of a window in its training; None if the format does not say.
-      softmax_is_passed_on: whether the format counts the softmax as a part of the model, and not
+        predicts and, with word input, reads. None if unknown.
+      tokenizer: name of the training text's tokenizer, see `elmo_tf.text.tokens`; None if unknown.
+      normalize: name of the training text's normalization; None if unknown.
+      unroll_steps: window length of its training in tokens; None if unknown.
+      softmax_is_passed_on: whether the softmax is a part of the model in this format, rather than
         of its training.
-      optimizer_is_passed_on: whether training that starts from the model continues with what the
-        optimizer stored. A run of ours is resumed in its own directory instead.
-      provenance: sentences about where it comes from. They name no file.
-      notes: sentences about anything odd, for a warning.
+      optimizer_is_passed_on: whether training that starts from the model restores the optimizer's
+        state. Our own runs are resumed in their directories instead.
+      provenance: sentences about its origin. They name no file.
+      notes: sentences about anything unusual, for a warning.
     """
 
     source: str
@@ -68,41 +66,42 @@ class OpenedModel:
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary | None:
-        """The words of `vocabulary_file`, read when they are first asked for."""
+        """The words of `vocabulary_file`, read at the first use."""
         if self._words is not None or self.vocabulary_file is None:
             return self._words
         return Vocabulary.from_file(self.vocabulary_file)
 
     @property
     def input_words(self) -> Vocabulary | Dictionaries | None:
-        """What the model looks tokens up in; None if it needs nothing of the kind."""
+        """The vocabulary or dictionaries of the input layer; None if it needs none."""
         return self.input_vocabulary if self._input_words is None else self._input_words
 
     @property
     def input_vocabulary(self) -> Vocabulary | None:
-        """The words that the model looks up; None if it reads tokens in another way."""
+        """The vocabulary of a model with word input, otherwise None."""
         return self.vocabulary if self.config.input.needs_vocabulary else None
 
     def names(self, scalar_mix: bool = True, softmax: bool = True) -> list[str]:
-        """The names of `arrays`, without those of the scalar mix or of the softmax if so wanted."""
+        """The names of `arrays`, with or without those of the scalar mix and the softmax."""
         left_out = tuple(
             start for start, wanted in ((SCALAR_MIX, scalar_mix), (SOFTMAX, softmax)) if not wanted
         )
         return [name for name in self.arrays if not name.startswith(left_out)]
 
     def read(self, names: Iterable[str], take: Callable[[str, np.ndarray], object]) -> None:
-        """Reads arrays one at a time, each when the one before has been taken.
+        """Reads arrays and passes them to `take`, one at a time.
 
         A training run has several checkpoints. If the newest is damaged, all arrays are read again
-        from the one before it, with a warning. Arrays that hold NaN or infinity are named in a
-        warning too: every vector computed from them would be NaN.
+        from the previous one, with a warning. A warning also names arrays with NaN or infinity,
+        because every vector computed from them would be NaN.
 
         Args:
-          names: of `arrays`.
+          names: names in `arrays`.
           take: called with each name and its values.
 
         Raises:
-          InputError: an array is damaged and there is no older copy; those before it are taken.
+          InputError: an array is damaged and there is no older copy; `take` has been called for
+            earlier arrays.
         """
         names = list(names)
 
@@ -125,8 +124,8 @@ class OpenedModel:
 
 
 def _is_finite(values: np.ndarray) -> bool:
-    """Whether no value is NaN or infinite; one of them makes the sum so, which is quick to see."""
+    """Whether all values are finite. The sum shows it: one NaN or infinity makes it not finite."""
     if values.dtype.kind != "f":
         return True
-    with np.errstate(invalid="ignore", over="ignore"):  # infinity less infinity
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity
         return bool(np.isfinite(np.sum(values, dtype=np.float64)))

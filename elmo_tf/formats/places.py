@@ -1,7 +1,7 @@
-"""Where a model's files are: in a directory, in an archive, or each named by the user.
+"""Access to a model's files in a directory, in an archive, or as paths from the user.
 
-A place gives the files names, the same for all kinds of places, so that a reader of a format asks
-for "options.json" and not for where it is.
+All kinds of places have the same interface, so that the reader of a format asks for "options.json"
+independently of its location.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ class Place(Protocol):
     """Files by name.
 
     Attributes:
-      path: what the user named.
-      names: the names of the files, sorted; of a directory those at its top.
-      originals: paths of what the user named, one or more.
-      is_local: whether files are read where they are, without a copy.
-      chosen: the checkpoint that the user named, without an ending; None if none was.
+      path: the path that the user gave.
+      names: the names of the files, sorted; for a directory, without subdirectories.
+      originals: the paths that the user gave, one or more.
+      is_local: whether files are read in place, without a copy.
+      chosen: the checkpoint that the user named, without extension, or None.
     """
 
     path: str
@@ -35,38 +35,38 @@ class Place(Protocol):
     chosen: str | None
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file, be it in a directory of the place."""
+        """Whether the file exists, possibly in a subdirectory."""
 
     def shown(self, name: str) -> str:
-        """What to call a file in errors."""
+        """The name of a file in errors."""
 
     def size(self, name: str) -> int:
-        """The bytes of a file."""
+        """The size of a file in bytes."""
 
     def local(self, name: str, largest: int) -> contextlib.AbstractContextManager[str]:
-        """A path where the file can be read, a copy of it if need be, while the context lasts.
+        """A context with a path where the file can be read, possibly a temporary copy.
 
-        A copy is only made of a file of at most `largest` bytes.
+        Files of more than `largest` bytes are not copied.
         """
 
     def local_folder(
         self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
-        """A directory in which several files can be read together, while the context lasts.
+        """A context with a directory in which several files can be read together.
 
         Args:
-          names: for each file its path in the directory, by its name in the place. A place whose
-            files are in a directory gives that: there both have to be equal.
-          largest: bytes of all of them; copies are only made of as many.
+          names: for each file, by its name in the place, its path in the directory. If the place
+            is a directory, that directory is used, and the two must be equal.
+          largest: maximum total size of copies in bytes.
         """
 
 
 class NamedFiles:
-    """Files that the user named one by one, under the names that a directory would give them.
+    """Files that the user named individually, under the names that they have in a directory.
 
     Args:
       files: paths by name.
-      beside: paths of files that belong to them if they exist, by name.
+      beside: paths of optional additional files, by name.
     """
 
     is_local = True
@@ -94,16 +94,16 @@ class NamedFiles:
     def local_folder(
         self, names: Mapping[str, str], largest: int
     ) -> contextlib.AbstractContextManager[str]:
-        # A pair and its vocabulary are all that can be named, and each is read by itself.
+        # Only a pair and its vocabulary can be named, and they are read separately.
         raise NotImplementedError("files named one by one are in no common directory")
 
 
 class Directory:
-    """The files of a directory. Hidden ones are not listed.
+    """The files of a directory. Hidden files are not listed.
 
     Args:
-      path: of the directory.
-      chosen: the checkpoint in it that the user named, without an ending, if one was.
+      path: path of the directory.
+      chosen: the checkpoint in it that the user named, without extension, or None.
     """
 
     is_local = True
@@ -138,9 +138,9 @@ class Directory:
 
 
 class ArchivedFiles:
-    """The files of a zip or a tar, in whatever folder of it; a copy is made of each that is read.
+    """The files of a zip or tar, in any of its folders. Each file is copied when it is read.
 
-    What a Mac adds to archives ("__MACOSX/") is not listed.
+    Files that macOS adds to archives ("__MACOSX/") are not listed.
     """
 
     is_local = False
@@ -178,10 +178,10 @@ def _size(path: str) -> int:
 
 
 def read_small_json(place: Place, name: str) -> dict[str, Any]:
-    """The JSON object of a file, which may be up to 1 MiB.
+    """The JSON object in a file of up to 1 MiB.
 
     Raises:
-      InputError: the file is larger, or no JSON object.
+      InputError: the file is larger, or does not contain a JSON object.
     """
     source = place.shown(name)
     if place.size(name) > _LARGEST_JSON:
@@ -191,19 +191,20 @@ def read_small_json(place: Place, name: str) -> dict[str, Any]:
 
 
 def read_options(place: Place, name: str) -> ElmoConfig:
-    """The configuration in a file of options; errors as of `ElmoConfig.from_file`."""
+    """The configuration in an options file; for errors see `ElmoConfig.from_file`."""
     return ElmoConfig.from_options(read_small_json(place, name), place.shown(name))
 
 
 def visible_names(place: Place) -> list[str]:
-    """The names of files that are not hidden, as those are that a Mac puts beside each file."""
+    """The names of files that are not hidden; macOS adds hidden files to archives."""
     return [name for name in place.names if not base_name(name).startswith(".")]
 
 
 def root_of(place: Place, name: str) -> str | None:
-    """The folder in which a file of this name is, "" or ending in "/"; None without such a file.
+    """The folder that contains a file of this name: "", or a path ending in "/".
 
-    An archive may hold a model in a folder. Where several folders have the file, none is chosen.
+    An archive may hold a model in a folder. The result is None if no folder or more than one has
+    the file.
     """
     if place.has(name):
         return ""
@@ -212,12 +213,12 @@ def root_of(place: Place, name: str) -> str | None:
 
 
 def base_name(name: str) -> str:
-    """A file's name without the folder of an archive in which it is."""
+    """A file's name without its folder in an archive."""
     return name.rsplit("/", 1)[-1]
 
 
 def enumerate_names(names: Sequence[str]) -> str:
-    """Names for an error, the first ones of very many."""
+    """A list of names for an error message; a long list is shortened."""
     shown = ", ".join(map(printable, names[:_MOST_SHOWN]))
     if len(names) > _MOST_SHOWN:
         shown += f" and {len(names) - _MOST_SHOWN:,} more"

@@ -1,4 +1,4 @@
-"""What a format has to offer: a reader says whether a model is in it, and opens the model."""
+"""The interface of a format's reader: it recognizes a model in the format and opens it."""
 
 import contextlib
 from typing import NamedTuple, Protocol
@@ -8,11 +8,11 @@ from elmo_tf.formats.places import Place
 
 
 class Reader(Protocol):
-    """One format. Each is a file of this folder and a row of `locate.READERS`.
+    """The reader of one format: a module in this folder and a row of `locate.READERS`.
 
     Attributes:
-      name: what people call the format.
-      looks_for: the files by which it knows a model, for the error where no reader does.
+      name: the format's common name.
+      looks_for: the files by which it recognizes a model, for an error message.
       needs_tensorflow: whether `open` imports TensorFlow.
     """
 
@@ -21,26 +21,26 @@ class Reader(Protocol):
     needs_tensorflow: bool
 
     def recognizes(self, place: Place) -> bool:
-        """Whether the place holds a model in this format, by names and first bytes.
+        """Whether the place holds a model in this format, judged by names and first bytes.
 
         Raises:
-          InputError: it holds more than one, and the user has to choose.
+          InputError: it holds more than one model, and the user must choose.
         """
 
     def open(self, place: Place) -> contextlib.AbstractContextManager[OpenedModel]:
-        """The model of a place that this reader recognizes.
+        """Opens the model of a place that this reader recognizes.
 
         Raises:
-          InputError: a file is missing or damaged, or files don't fit each other.
+          InputError: a file is missing or damaged, or files do not fit each other.
         """
 
 
 class LocatedModel(NamedTuple):
-    """A model that was found; nothing of it is read yet but names.
+    """A model that was found but not opened.
 
     Attributes:
-      place: where its files are.
-      reader: of its format.
+      place: the place of its files.
+      reader: the reader of its format.
     """
 
     place: Place
@@ -48,7 +48,7 @@ class LocatedModel(NamedTuple):
 
     @property
     def path(self) -> str:
-        """What the user named."""
+        """The path that the user gave."""
         return self.place.path
 
     @property
@@ -57,5 +57,5 @@ class LocatedModel(NamedTuple):
         return self.reader.needs_tensorflow
 
     def open(self) -> contextlib.AbstractContextManager[OpenedModel]:
-        """The model, with its files open; see `Reader.open`."""
+        """Opens the model; see `Reader.open`."""
         return self.reader.open(self.place)

@@ -1,4 +1,4 @@
-"""Models that are not paths: an address, a repository of the Hugging Face Hub, or a name.
+"""Models that are not local paths: a URL, a repository of the Hugging Face Hub, or a name.
 
 Downloaded files stay in a cache; see `storage.downloads`. The Hub's own library has its own cache.
 """
@@ -12,7 +12,7 @@ from elmo_tf.storage import downloads
 
 _ADDRESS = re.compile(r"https?://")
 _HUB = "hf://"
-# What a model consists of in any format; others, such as weights of PyTorch, are not fetched.
+# The files of models in all formats that we read; others, such as PyTorch weights, are skipped.
 _HUB_FILES = [
     "*.json",
     "*.hdf5",
@@ -31,7 +31,7 @@ _HUB_FILES = [
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path names something that has to be fetched."""
+    """Whether a path is a URL or a repository of the Hub."""
     return path.startswith(_HUB) or _ADDRESS.match(path) is not None
 
 
@@ -41,14 +41,14 @@ def is_name(path: str) -> bool:
 
 
 def fetch(path: str) -> list[str]:
-    """Paths of the files, or of one directory, that make up a model.
+    """Downloads a model if necessary; returns the paths of its files or of one directory.
 
     Args:
-      path: one or more addresses, with commas between them; "hf://OWNER/NAME" or
-        "hf://OWNER/NAME@REVISION"; or the name of a published model.
+      path: one or more URLs, separated by commas; "hf://OWNER/NAME" or "hf://OWNER/NAME@REVISION";
+        or the name of a model.
 
     Raises:
-      InputError: something can't be fetched.
+      InputError: a download failed, or an included file is damaged.
     """
     if path.startswith(_HUB):
         return [_from_hub(path)]
@@ -76,7 +76,7 @@ def _from_hub(path: str) -> str:
         return huggingface_hub.snapshot_download(
             name, revision=revision or None, allow_patterns=_HUB_FILES
         )
-    # Of the Hub, of its HTTP library, and of what it checks names with.
+    # Errors of the Hub's library, of its HTTP library, and of its check of names.
     except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = shortened(" ".join(str(error).split()), 300)
         raise InputError(f"{path}: can't be fetched: {reason}") from error

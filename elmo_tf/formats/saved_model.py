@@ -77,7 +77,7 @@ def _notes(place: Place, has_state: bool) -> tuple[str, ...]:
 
 
 def _dictionaries(place: Place, root: str) -> Dictionaries:
-    """Those beside the options; the encoder finds out whether one is missing."""
+    """The dictionaries in the export; the encoder checks that none is missing."""
     names = {name: f"{root}{EXTRA_DIRECTORY}/{name}" for name in (WORDS_FILE, CHARACTERS_FILE)}
     shown = {name: place.shown(path) for name, path in names.items() if place.has(path)}
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Checkpoints in places: TensorFlow reads several files that have to be together on the disk."""
+"""Opens TensorFlow checkpoints in places; their files must be in one directory on disk."""
 
 import contextlib
 import glob
@@ -17,26 +17,26 @@ Result = TypeVar("Result")
 
 INDEX_ENDING = ".index"
 _SHARD = re.compile(r"\.data-[0-9]{5}-of-[0-9]{5}")
-_LARGEST_INDEX = 1 << 24  # bytes; some 60 for a variable
-_STRINGS = 1 << 20  # bytes of strings, whose size an index doesn't tell
+_LARGEST_INDEX = 1 << 24  # bytes; about 60 per variable
+_STRINGS = 1 << 20  # bytes of strings, whose size is not in the index
 
 
 @contextlib.contextmanager
 def open_arrays(
     place: Place, prefix: str, select: Callable[[StoredArrays], Result]
 ) -> Iterator[Result]:
-    """Opens a checkpoint and yields what `select` makes of its arrays.
+    """Opens a checkpoint and yields the result of `select` for its arrays.
 
-    From an archive the index is unpacked first, and the rest when its shapes have been accepted.
+    From an archive, the index is unpacked first, and the rest after its shapes were accepted.
 
     Args:
-      place: where it is.
+      place: the place of the checkpoint.
       prefix: its name without ".index".
-      select: called with all arrays by name. It may look at shapes and types, and return arrays,
-        which can be read while the context lasts. For an archive it is called twice.
+      select: called with all arrays by name. It may use shapes and dtypes, and return arrays,
+        which can be read within the context. For an archive it is called twice.
 
     Raises:
-      InputError: a file is missing, damaged or too large; or what `select` raises.
+      InputError: a file is missing, damaged or too large; or `select` raised it.
     """
     source = place.shown(prefix)
     index = f"{prefix}{INDEX_ENDING}"
@@ -61,7 +61,7 @@ def open_arrays(
 
 
 def _num_bytes(arrays: StoredArrays) -> int:
-    """Bytes of all numbers."""
+    """Total size of all numeric arrays in bytes."""
     return sum(
         math.prod(each.shape or ()) * each.dtype.itemsize
         for each in arrays.values()
@@ -70,9 +70,9 @@ def _num_bytes(arrays: StoredArrays) -> int:
 
 
 def _require_data(source: str, prefix: str, arrays: StoredArrays, sizes: Mapping[str, int]) -> None:
-    """Raises an error if files of values are missing, or can't hold what the index declares.
+    """Raises an error if data files are missing or too small for the arrays in the index.
 
-    Nothing is allocated before: an index may declare arrays of any size.
+    Check this before allocating memory, because a damaged index may declare arrays of any size.
     """
     shards = {ending: size for ending, size in sizes.items() if _SHARD.fullmatch(ending)}
     counts = {int(ending[-5:]) for ending in shards} or {1}

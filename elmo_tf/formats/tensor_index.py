@@ -1,14 +1,14 @@
-"""The index of a TensorFlow checkpoint (`.index`), read without TensorFlow to see that it is sound.
+"""Parses and checks the index of a TensorFlow checkpoint (`.index`) without TensorFlow.
 
-TensorFlow ends the process where an index declares a shape that can't be, such as one with a
-negative dimension. So every index is read here first.
+TensorFlow aborts the process if an index declares an impossible shape, such as one with a negative
+dimension. Therefore every index is checked here first.
 
-The file is a table of LevelDB: blocks of sorted keys, each of which shares its beginning with the
-one before it, a block with the offset of every block, and a footer with the offset of that one:
+The file is a LevelDB table: blocks of sorted, prefix-compressed keys, an index block with the
+offsets of all blocks, and a footer with the offset of the index block:
 
     block    = entries, offsets of restarts (uint32 each), their number (uint32)
     entry    = bytes shared, bytes of the key that follow, bytes of the value (varints), key, value
-    on disk  = block, a byte for its compression, a sum (uint32)
+    on disk  = block, compression type (1 byte), checksum (uint32)
 
 The value of a name is a protocol buffer, `BundleEntryProto`: field 1 is the type, 2 the shape.
 """
@@ -22,19 +22,19 @@ from typing import NamedTuple
 _MAGIC = struct.pack("<Q", 0xDB4775248B80FB57)
 _FOOTER = 48  # bytes
 _TRAILER = 5
-_LARGEST = 1 << 26  # bytes; some 60 for a variable
+_LARGEST = 1 << 26  # bytes; about 60 per variable
 _MOST_NAMES = 1_000_000
 _MOST_DIMENSIONS = 254
 _LARGEST_SIZE = 1 << 62
-# Numbers of `tensorflow.DataType`; those above 100 are references, which no file has.
+# Values of `tensorflow.DataType`; those above 100 are references, which no file contains.
 _TYPES = frozenset(range(1, 32))
 
 
 class TensorEntry(NamedTuple):
-    """What an index says of one array.
+    """The entry of one array in an index.
 
     Attributes:
-      type: a number of `tensorflow.DataType`.
+      type: a value of `tensorflow.DataType`.
       shape: its dimensions.
     """
 
@@ -46,8 +46,8 @@ def read_index(path: str | os.PathLike) -> dict[str, TensorEntry]:
     """The entries of an index by name.
 
     Raises:
-      ValueError: it is no index, or declares what no array can be. The message is one line.
-      OSError: it can't be read.
+      ValueError: the file is not an index, or declares an impossible array; one line.
+      OSError: the file cannot be read.
     """
     if os.path.getsize(path) > _LARGEST:
         raise ValueError(f"an index of over {_LARGEST:,} bytes, which no model has")
@@ -72,8 +72,8 @@ def _entries(content: memoryview) -> dict[str, TensorEntry]:
         if num_bytes > len(content):
             raise ValueError("the blocks of its index overlap")
         for key, entry in _block(content, offset, size):
-            if key:  # the empty key has the header
-                name = key.decode("utf-8", "backslashreplace")  # those of slices are binary
+            if key:  # the header has the empty key
+                name = key.decode("utf-8", "backslashreplace")  # keys of slices are binary
                 found[name] = _entry(name, entry)
             if len(found) > _MOST_NAMES:
                 raise ValueError(f"over {_MOST_NAMES:,} names, which no model has")
@@ -81,7 +81,7 @@ def _entries(content: memoryview) -> dict[str, TensorEntry]:
 
 
 def _place(content: memoryview, start: int) -> tuple[int, int, int]:
-    """Offset and size of a block, and where they end."""
+    """Offset and size of a block, and the position after them."""
     offset, start = _varint(content, start)
     size, start = _varint(content, start)
     return offset, size, start
@@ -141,7 +141,7 @@ def _shape(message: memoryview) -> tuple[int, ...]:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a protocol buffer: their numbers, and integers or bytes."""
+    """The fields of a protocol buffer: number, and integer or bytes."""
     start = 0
     while start < len(message):
         key, start = _varint(message, start)
@@ -163,7 +163,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
 
 
 def _varint(content: memoryview, start: int) -> tuple[int, int]:
-    """An integer of up to 64 bits, seven in a byte, and where it ends."""
+    """A varint of up to 64 bits, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = content[start]

@@ -1,9 +1,8 @@
-"""How a model's text was tokenized and normalized: `text.json`, beside the model's options.
+"""Tokenizer and normalization of a model's training text: `text.json`, next to its options.
 
     {"tokenizer": "unicode_punctuation", "normalize": "nfc"}
 
-The options themselves have no room for it: other programs read them, and refuse what they don't
-know.
+They cannot be stored in `options.json`, because other programs refuse keys that they don't know.
 """
 
 from typing import NamedTuple
@@ -18,25 +17,25 @@ TEXT_FILE = "text.json"
 
 
 class TextSettings(NamedTuple):
-    """How text becomes tokens.
+    """Settings that convert text to tokens.
 
     Attributes:
-      tokenizer, normalize: names of `elmo_tf.text.tokens`; None if it is not known.
+      tokenizer, normalize: names in `elmo_tf.text.tokens`; None if unknown.
     """
 
     tokenizer: str | None = None
     normalize: str | None = None
 
     def write(self, path: str) -> None:
-        """Writes the file that `read` reads, whole or not at all."""
+        """Writes the file that `read` reads, atomically."""
         files.write_json(path, self._asdict())
 
 
 def read(place: Place, name: str = TEXT_FILE) -> TextSettings:
-    """The settings that a place holds; unknown ones if it has no such file.
+    """The settings in a place; both are None if it has no such file.
 
     Raises:
-      InputError: the file is damaged, or has values that we don't know.
+      InputError: the file is damaged or has unknown values.
     """
     if not place.has(name):
         return TextSettings()
@@ -44,7 +43,7 @@ def read(place: Place, name: str = TEXT_FILE) -> TextSettings:
 
 
 def from_dict(values: dict, source: str) -> TextSettings:
-    """The settings among `values`; `source` is the file to name in errors."""
+    """The settings in `values`; `source` is the file's name in errors."""
     allowed = (("tokenizer", tokens.TOKENIZERS), ("normalize", tokens.NORMALIZATIONS))
     try:
         return TextSettings(

@@ -1,11 +1,10 @@
-"""Reads tensors from files of `torch.save`, without PyTorch and without running code of theirs.
+"""Reads tensors from `torch.save` files, without PyTorch and without executing code in them.
 
-A file of `torch.save` is a pickle, and a pickle is a program: it may name any function and call
-it. This reader looks up three names, of which none does anything but make a tensor, and refuses
-all others before anything is called.
+A `torch.save` file is a pickle, which can name and call any function. This reader accepts only
+three names, all of which create tensors, and refuses any other before a call.
 
-Two forms exist. Until PyTorch 1.6: five pickles one after the other, then the numbers of each
-storage. Since then: a zip with one pickle and a file for each storage.
+There are two forms. Until PyTorch 1.6: five pickles in sequence, then the numbers of each storage.
+Since then: a zip with one pickle and a file for each storage.
 """
 
 import collections
@@ -26,7 +25,7 @@ from elmo_tf.storage.stored_array import StoredArray
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
-# Pickles hold names, shapes and offsets; that of a model with 1,000 arrays has some 200,000 bytes.
+# Pickles hold names, shapes and offsets: about 200,000 bytes for a model with 1,000 arrays.
 _LARGEST_PICKLE = 1 << 24
 _MOST_STORAGES = 10_000
 
@@ -57,19 +56,19 @@ class _Tensor(NamedTuple):
 
 
 class _StateDict(collections.OrderedDict):
-    """What `torch.nn.Module.state_dict` returns: tensors by name, with an attribute of its own."""
+    """The class of `torch.nn.Module.state_dict()`: tensors by name, with an extra attribute."""
 
 
 @contextlib.contextmanager
 def open_tensors(path: str, source: str | None = None) -> Iterator[dict[str, StoredArray]]:
-    """Yields the tensors of a state dict by name, which are read when they are asked for.
+    """Yields the tensors of a state dict by name; each is read when it is used.
 
     Args:
-      path: a file that `torch.save` wrote.
-      source: what to call it in errors, if not by its path.
+      path: a file written by `torch.save`.
+      source: name of the file in errors; default: its path.
 
     Raises:
-      InputError: the file is damaged, holds anything but tensors by name, or would run code.
+      InputError: the file is damaged, contains anything but tensors by name, or would run code.
     """
     source = path if source is None else source
     try:
@@ -85,9 +84,9 @@ class _Storages:
     """The numbers of a file's storages.
 
     Args:
-      file: open for as long as arrays are read.
-      source: what to call it in errors.
-      offsets: where each storage begins in the file, by key.
+      file: the file, which must stay open while arrays are read.
+      source: name of the file in errors.
+      offsets: offset of each storage in the file, by key.
     """
 
     def __init__(self, file: IO[bytes], source: str, offsets: dict[str, int]) -> None:
@@ -100,8 +99,8 @@ class _Storages:
         """A tensor as an array.
 
         Raises:
-          InputError: it is not within its storage, or uses the same numbers again and again, so
-            that it would need more memory than the file has bytes; or the file is cut off.
+          InputError: the tensor exceeds its storage; or it repeats numbers so that it would need
+            more memory than the file's size; or the file is truncated.
         """
         shape, strides = tensor.shape, tensor.strides
         steps = zip(shape, strides, strict=True)
@@ -162,7 +161,7 @@ def _open_legacy(file: IO[bytes], source: str) -> Iterator[Opened]:
 
 @contextlib.contextmanager
 def _open_zip(file: IO[bytes], source: str) -> Iterator[Opened]:
-    """Storages are stored unpacked in the zip, so they are read where they are."""
+    """Storages are not compressed in the zip, so they are read in place."""
     try:
         with zipfile.ZipFile(file) as archive:
             pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
@@ -177,17 +176,17 @@ def _open_zip(file: IO[bytes], source: str) -> Iterator[Opened]:
                 if info.compress_type != zipfile.ZIP_STORED or info.file_size != size:
                     raise InputError(f"{source}: damaged: a storage is packed or of another size")
                 with archive.open(info) as member:
-                    member.read(0)  # has read the header before the numbers
+                    member.read(0)  # moves past the header
                     offsets[storage.key] = file.tell()
             yield tensors, _Storages(file, source, offsets)
-    # The last one is zipfile's for a way of compression that it doesn't know.
+    # zipfile raises the last one for an unknown compression method.
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
         reason = shortened(" ".join(str(error).split()))
         raise InputError(f"{source}: damaged or truncated file of torch.save: {reason}") from error
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows nothing but what a state dict consists of."""
+    """An unpickler that accepts only the contents of a state dict."""
 
     def __init__(self, file: IO[bytes], source: str) -> None:
         super().__init__(file, encoding="utf-8")
@@ -212,7 +211,7 @@ class _Unpickler(pickle.Unpickler):
             is_right = is_right and isinstance(key, str) and type(count) is int and count >= 0
         except (TypeError, ValueError):
             is_right = False
-        # Views of storages (a sixth entry, in the older form) were given up before version 1.0.
+        # Views of storages (a sixth entry in the older form) were removed before PyTorch 1.0.
         if not is_right or (len(reference) > 5 and reference[5] is not None):
             raise InputError(f"{self._source}: refused: refers to something that is no storage")
         return _Storage(key, dtype, count)
@@ -230,14 +229,14 @@ def _rebuild_tensor(
 
 
 def _load(file: IO[bytes], source: str) -> Any:
-    """One pickle, which must not need more bytes than such files have."""
+    """Loads one pickle, up to the maximum size of such pickles."""
     begin = file.tell()
     limited = io.BytesIO(file.read(_LARGEST_PICKLE))
     try:
         value = _Unpickler(limited, source).load()
     except InputError:
         raise
-    # A damaged pickle may raise nearly anything.
+    # A damaged pickle may raise almost any exception.
     except Exception as error:
         raise InputError(
             f"{source}: damaged or truncated file of torch.save: {type(error).__name__}"

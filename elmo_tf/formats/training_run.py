@@ -45,7 +45,7 @@ class TrainingRun:
                 use(reader.model_arrays())
                 return reader
 
-            # The directory is listed again: a run that goes on has removed checkpoints meanwhile.
+            # List the directory again: a running training may have deleted checkpoints.
             _from_newest(directory, read)
 
         yield OpenedModel(

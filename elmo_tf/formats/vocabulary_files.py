@@ -1,4 +1,4 @@
-"""The vocabulary that lies beside a model's weights, packed with gzip or not."""
+"""The vocabulary file next to a model's weights, optionally compressed with gzip."""
 
 import contextlib
 import re
@@ -12,7 +12,7 @@ from elmo_tf.storage import archives
 from elmo_tf.text.vocabulary import Vocabulary
 
 _NAME = re.compile(r"(vocab.*|.*_vocab)\.txt(\.gz)?")
-LARGEST_WORD_LIST = 1 << 28  # bytes, ten times those of any model's
+LARGEST_WORD_LIST = 1 << 28  # bytes, ten times the largest known
 _HOW_TO_GIVE_WORDS = "put vocab.txt beside them"
 
 
@@ -20,8 +20,8 @@ class VocabularyFile(NamedTuple):
     """A vocabulary while its file is open.
 
     Attributes:
-      path: of the file, unpacked; None if there is none.
-      words: what is in it.
+      path: path of the decompressed file, or None.
+      words: its words, or None.
     """
 
     path: str | None
@@ -32,16 +32,16 @@ class VocabularyFile(NamedTuple):
 def open_vocabulary(
     place: Place, config: ElmoConfig, how_to_give: str = _HOW_TO_GIVE_WORDS
 ) -> Iterator[VocabularyFile]:
-    """The one vocabulary of a place, such as "vocab.txt", "vocab-2016.txt.gz" or "x_vocab.txt".
+    """The only vocabulary of a place, such as "vocab.txt", "vocab-2016.txt.gz" or "x_vocab.txt".
 
     Args:
-      place: where to look.
-      config: of the model.
-      how_to_give: what to do where it is missing, the end of the error.
+      place: the place to search.
+      config: the model's configuration.
+      how_to_give: advice for a missing vocabulary, the end of the error message.
 
     Raises:
-      InputError: the model reads words, and there is no vocabulary or more than one; or the file is
-        damaged or too large.
+      InputError: the model has word input and the place has no vocabulary or more than one; or the
+        file is damaged or too large.
     """
     found = [name for name in visible_names(place) if _NAME.fullmatch(base_name(name))]
     if len(found) != 1:

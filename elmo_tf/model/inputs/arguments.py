@@ -1,4 +1,4 @@
-"""What users hand to a layer, in any of Python's forms, as tensors; mistakes by their position."""
+"""Converts a layer's arguments from any Python form to tensors; errors name the position."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from elmo_tf.config import checks
 from elmo_tf.errors import InputError
 from elmo_tf.text import forms
 
-# RE2 takes `.` for a character of UTF-8 and `\\C` for a byte, whatever the text is.
+# In RE2, `.` matches a UTF-8 character and `\\C` a byte.
 _HOLDS_WHITE_SPACE = r"\C*[ \t\n\v\f\r]\C*"
 _NO_WHITE_SPACE = (
     "a token holds white space; give text as strings [batch], not [batch, 1], or split it into "
@@ -23,22 +23,23 @@ def as_tensor(inputs: Any, name: str = "inputs") -> tf.Tensor:
     Args:
       inputs: text or tokens in any form that `elmo_tf.text.forms` lists; integers in any form; or a
         tensor, which may be ragged.
-      name: what errors call them.
+      name: name of the argument in errors.
 
     Returns:
-      Strings as their bytes (see `forms.token_bytes`), rows padded with "" to one width; a single
-      string as a batch of one; integers as int32, ragged ones padded with 0; tensors of other
-      types as they are.
+      Strings as bytes (see `forms.token_bytes`), with rows padded with "" to one width; a single
+      string as a batch of one; integers as int32, with ragged rows padded with 0; tensors of other
+      dtypes unchanged.
 
     Raises:
-      InputError: an element is wrong, with its position, or nothing of the above came.
+      InputError: the argument has none of these forms; or an element is wrong, and the message
+        names its position.
     """
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor()
     elif not tf.is_tensor(inputs):
         inputs = _tensor_of_values(inputs, name)
     if inputs.dtype == tf.float32 and inputs.shape.num_elements() == 0:
-        inputs = tf.as_string(inputs)  # what TensorFlow makes of lists without any string
+        inputs = tf.as_string(inputs)  # TensorFlow makes floats of lists without any string
     if inputs.dtype == tf.string and inputs.shape.rank == 0:
         return inputs[tf.newaxis]
     return _as_int32(inputs) if inputs.dtype.is_integer else inputs
@@ -56,7 +57,7 @@ def _tensor_of_values(inputs: Any, name: str) -> tf.Tensor:
         return tf.constant(rows, tf.string, [len(rows)])
     width = max(map(len, rows))
     rows = [row + [b""] * (width - len(row)) for row in rows]
-    return tf.constant(rows, tf.string, [len(rows), width])  # without strings it had no type
+    return tf.constant(rows, tf.string, [len(rows), width])  # dtype and shape for empty lists
 
 
 def _holds_symbolic_tensors(inputs: Any) -> bool:
@@ -69,7 +70,7 @@ def text_argument(text: Any) -> tf.Tensor:
     """Raw text as string `[batch]`.
 
     Raises:
-      InputError: `text` is anything else, or an element is wrong.
+      InputError: `text` has another form, or an element is wrong.
     """
     tensor = as_tensor(text, "text")
     if tensor.dtype != tf.string or tensor.shape.rank != 1:
@@ -78,11 +79,11 @@ def text_argument(text: Any) -> tf.Tensor:
 
 
 def tokens_argument(tokens: Any, sequence_len: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens as string `[batch, max_tokens]`, and how many of each row are real, int32 `[batch]`.
+    """Tokens as string `[batch, max_tokens]`, and the number of tokens per row, int32 `[batch]`.
 
     Raises:
-      InputError: either is anything else, they don't fit each other, or a real token holds white
-        space. Tensors of a graph are checked when it runs, with InvalidArgumentError.
+      InputError: an argument has another form, the two do not fit each other, or a token contains
+        white space. In a graph, values are checked when it runs, with InvalidArgumentError.
     """
     tensor = as_tensor(tokens, "tokens")
     if tensor.dtype != tf.string or tensor.shape.rank != 2:
@@ -92,10 +93,10 @@ def tokens_argument(tokens: Any, sequence_len: Any) -> tuple[tf.Tensor, tf.Tenso
 
 
 def lengths_argument(sequence_len: Any, tokens: tf.Tensor) -> tf.Tensor:
-    """`sequence_len` as int32 `[batch]`; values of a graph are not checked here.
+    """`sequence_len` as int32 `[batch]`; in a graph, values are not checked here.
 
     Raises:
-      InputError: it is not one integer for each row of tokens, from 0 to their width.
+      InputError: it is not one integer per row of tokens, from 0 to their width.
     """
     lengths = _as_lengths(sequence_len)
     if _is_value(lengths) and _is_value(tokens):
@@ -113,11 +114,11 @@ def lengths_argument(sequence_len: Any, tokens: tf.Tensor) -> tf.Tensor:
 
 
 def state_argument(state: Any, inputs: tf.Tensor) -> Any:
-    """An LSTM state, unless None with a row for each row of `inputs`.
+    """An LSTM state with one row for each row of `inputs`, or None.
 
     Raises:
-      InputError: it has more or fewer rows. In a graph where sizes are not known it is
-        InvalidArgumentError, when it runs.
+      InputError: the numbers of rows differ. In a graph with unknown sizes, it raises
+        InvalidArgumentError when it runs.
     """
     if state is None:
         return None
@@ -136,15 +137,15 @@ def state_argument(state: Any, inputs: tf.Tensor) -> Any:
 
 
 def refuse_white_space(tokens: tf.Tensor, lengths: tf.Tensor | None, name: str) -> tf.Tensor:
-    """`tokens` themselves, none of which holds ASCII white space.
+    """Returns `tokens` after a check that none contains ASCII white space.
 
     Args:
       tokens: string `[batch, max_tokens]`.
-      lengths: int32 `[batch]`, how many of each row are checked; None for all.
-      name: what errors call the tokens.
+      lengths: int32 `[batch]`, number of tokens to check in each row; None for all.
+      name: name of the argument in errors.
 
     Raises:
-      InputError: a token holds white space. In a graph it is InvalidArgumentError, when it runs.
+      InputError: a token contains white space. A graph raises InvalidArgumentError when it runs.
     """
     if _is_value(tokens) and (lengths is None or _is_value(lengths)):
         rows = tokens.numpy().tolist()
@@ -164,7 +165,7 @@ def refuse_single_column(inputs: keras.KerasTensor, owner: str) -> None:
     """Refuses `keras.Input([1], dtype="string")`, which tutorials use for text.
 
     Raises:
-      InputError: with what to use.
+      InputError: the input is such a column; the message says what to use.
     """
     shape = tuple(inputs.shape)
     if keras.backend.standardize_dtype(inputs.dtype) == "string" and shape[1:] == (1,):
@@ -187,8 +188,8 @@ def _as_lengths(sequence_len: Any) -> tf.Tensor:
 
 
 def _as_int32(integers: tf.Tensor) -> tf.Tensor:
-    """Clipped, not wrapped around: a number beyond int32 must not become another valid one."""
-    # The cast would add an operation that LiteRT lacks, even where there is nothing to clip.
+    """Clips instead of wrapping around: a number beyond int32 must not become a valid one."""
+    # A cast of int32 to int32 would add an operation that LiteRT lacks.
     return integers if integers.dtype == tf.int32 else tf.saturate_cast(integers, tf.int32)
 
 

@@ -1,7 +1,7 @@
-"""Sentence boundaries around each row of a batch, in the graph.
+"""Adds sentence boundaries to each row of a batch, in the graph.
 
-A model reads `<S> token ... token </S>`; padding comes after `</S>`. What stands in the padding
-never reaches a result, so it is filled with `</S>`, which is in the batch anyway.
+A model reads `<S> token ... token </S>`, followed by padding. Padding does not affect results, so
+it is filled with `</S>`, which is in the batch already and needs no extra computation.
 """
 
 import numpy as np
@@ -13,12 +13,12 @@ from elmo_tf.text import characters
 def add_boundary_tokens(
     tokens: tf.Tensor, lengths: tf.Tensor, boundary_tokens: tuple[bytes, bytes]
 ) -> tf.Tensor:
-    """Puts boundary tokens around each row.
+    """Adds boundary tokens to each row.
 
     Args:
       tokens: string `[batch, max_tokens]`.
-      lengths: int32 `[batch]`, real tokens of each row.
-      boundary_tokens: such as `<S>` and `</S>`.
+      lengths: int32 `[batch]`, number of tokens of each row.
+      boundary_tokens: the two boundaries, such as `<S>` and `</S>`.
 
     Returns:
       String `[batch, max_tokens + 2]`: `<S>`, the real tokens, and `</S>` to the end.
@@ -33,11 +33,11 @@ def add_boundary_tokens(
 def add_boundary_ids(
     token_ids: tf.Tensor, lengths: tf.Tensor, boundary_ids: np.ndarray
 ) -> tf.Tensor:
-    """As `add_boundary_tokens`, for ids.
+    """Like `add_boundary_tokens`, for ids.
 
     Args:
       token_ids: int32 `[batch, max_tokens, ...]`.
-      lengths: int32 `[batch]`, real tokens of each row.
+      lengths: int32 `[batch]`, number of tokens of each row.
       boundary_ids: int32 `[2, ...]`; see `token_ids`.
 
     Returns:
@@ -55,7 +55,7 @@ def add_boundary_ids(
 
 
 def lengths_of_tokens(tokens: tf.Tensor) -> tf.Tensor:
-    """Tokens up to the last one of each row that is not "": int32 `[batch]`.
+    """Number of tokens up to the last non-empty one of each row: int32 `[batch]`.
 
     Args:
       tokens: string `[batch, max_tokens]`.
@@ -64,7 +64,7 @@ def lengths_of_tokens(tokens: tf.Tensor) -> tf.Tensor:
 
 
 def lengths_of_ids(token_ids: tf.Tensor) -> tf.Tensor:
-    """Tokens up to the last one of each row that is not all padding: int32 `[batch]`.
+    """Number of tokens up to the last one of each row with a nonzero id: int32 `[batch]`.
 
     Args:
       token_ids: int32 `[batch, max_tokens, ...]`.
@@ -74,23 +74,23 @@ def lengths_of_ids(token_ids: tf.Tensor) -> tf.Tensor:
 
 
 def _ends(is_token: tf.Tensor) -> tf.Tensor:
-    """Behind the last True of each row of bool `[batch, max_tokens]`: int32 `[batch]`."""
+    """Index after the last True of each row of bool `[batch, max_tokens]`: int32 `[batch]`."""
     position = tf.range(1, tf.shape(is_token)[1] + 1)
-    # Zero stands in front so that a batch without tokens has a maximum.
+    # Prepend zero so that a batch without tokens has a maximum.
     ends = tf.pad(tf.where(is_token, position, 0), [[0, 0], [1, 0]])
     return tf.reduce_max(ends, axis=1)
 
 
 def checked_lengths(sequence_len: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    """`sequence_len` itself, checked in the graph.
+    """Returns `sequence_len` after a check in the graph.
 
     Args:
       sequence_len: int32 `[batch]`.
       tokens: `[batch, max_tokens, ...]`.
 
     Raises:
-      InvalidArgumentError: a length is below 0 or above max_tokens, or they are not one a row. In
-        eager code and where shapes are known while tracing it is a ValueError.
+      InvalidArgumentError: a length is below 0 or above max_tokens, or their number is not that of
+        the rows. In eager code, and if shapes are known while tracing, it is a ValueError.
     """
     batch, width = tf.unstack(tf.shape(tokens)[:2])
     message = "sequence_len must be from 0 to the number of tokens in a row (the width of tokens)"

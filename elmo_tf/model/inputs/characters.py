@@ -1,4 +1,4 @@
-"""Tokens read by their characters, with a character CNN."""
+"""Character input: tokens as rows of character ids for a character CNN."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 class CharacterInput(TokenInput):
-    """A token is the row of its characters; see `text.characters`.
+    """Represents a token by its character ids; see `text.characters`.
 
     Args:
-      config: the shapes of the character CNN.
+      config: configuration of the character CNN.
       vocabulary: not used; characters need no vocabulary.
     """
 

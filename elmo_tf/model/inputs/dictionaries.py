@@ -1,6 +1,6 @@
-"""Tokens looked up in dictionaries, as words and character by character, as ELMoForManyLangs does.
+"""Dictionary input: ids of words and of characters, as in ELMoForManyLangs.
 
-A character is a code point of UTF-8, not a byte. Bytes that are not UTF-8 are the character U+FFFD.
+A character is a Unicode code point, not a byte. Invalid UTF-8 becomes the character U+FFFD.
 """
 
 import os
@@ -21,20 +21,20 @@ _SHIFT = 1  # 0 is padding
 
 
 class DictionaryInput(TokenInput, tf.Module):
-    """A token is the id of its word, if the model has words, and the ids of its characters.
+    """Represents a token by the id of its word, if the model has words, and of its characters.
 
-    All are ids of a dictionary plus 1. The characters are between two marks, and `<pad>`, an entry
-    like others, follows them. ELMoForManyLangs puts the mark `<eow>` before a word and `<bow>`
-    after it, in training and in use, and so does this class.
+    An id is the dictionary's id plus 1. The characters are enclosed in two markers and padded with
+    the entry `<pad>`. ELMoForManyLangs puts the marker `<eow>` before a word and `<bow>` after it,
+    in training and in use, and so does this class.
 
-    A module, so that the tables are saved with functions that use them.
+    It is a module so that its tables are saved with the functions that use them.
 
     Args:
-      config: the shapes.
-      vocabulary: the dictionaries, or what `Dictionaries.to_json` makes of them.
+      config: configuration of the input layer.
+      vocabulary: the dictionaries, or their JSON form from `Dictionaries.to_json`.
 
     Raises:
-      InputError: dictionaries are missing, or have other sizes than the configuration.
+      InputError: dictionaries are missing, or their sizes differ from the configuration.
     """
 
     units = "words and characters of dictionaries"
@@ -71,7 +71,7 @@ class DictionaryInput(TokenInput, tf.Module):
         with tf.init_scope():
             self._word_table = _table(vocabulary.words)
             self._character_table = _table(vocabulary.characters)
-            # Computed eagerly: tensors of a caller's graph would be of no use outside of it.
+            # Compute eagerly, because tensors of a caller's graph cannot be used outside of it.
             self.boundaries = self(tf.constant(self.boundary_tokens)).numpy()
 
     def __call__(self, tokens: tf.Tensor) -> tf.Tensor:
@@ -91,7 +91,7 @@ class DictionaryInput(TokenInput, tf.Module):
         return tf.reshape(ids, tf.concat([tf.shape(tokens), self.shape], axis=0))
 
     def _character_rows(self, tokens: tf.Tensor, characters: tf.RaggedTensor) -> tf.Tensor:
-        """int32 `[tokens, max_characters]`: mark, characters, mark, padding."""
+        """int32 `[tokens, max_characters]`: marker, characters, marker, padding."""
         assert self._character_table is not None
         codes = characters.with_values(self._character_table.lookup(characters.values))
         column = tf.ones([tf.shape(tokens)[0], 1], tf.int32)
@@ -109,7 +109,7 @@ class DictionaryInput(TokenInput, tf.Module):
         return rows
 
     def _boundary_row(self, boundary: str) -> np.ndarray:
-        """A boundary is one character, between marks."""
+        """The ids of a sentence boundary, which is one character between markers."""
         marked = (dictionaries.WORD_END, boundary, dictionaries.WORD_BEGIN)
         row = np.full(
             self.config.max_characters_per_token, self._character(dictionaries.PADDING), np.int32
@@ -190,7 +190,7 @@ class DictionaryInput(TokenInput, tf.Module):
 
 
 def _table(dictionary: Dictionary | None) -> tf.lookup.StaticHashTable | None:
-    """From entries to ids; what is no entry has the id of `<oov>`."""
+    """A table from entries to ids; everything else gets the id of `<oov>`."""
     if dictionary is None:
         return None
     return tf.lookup.StaticHashTable(

@@ -1,4 +1,4 @@
-"""Which object reads tokens for which configuration: a row per kind of input layer."""
+"""The kinds of input layers: the `TokenInput` class for each class of configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,13 +27,13 @@ def make_input(
     config: InputConfig,
     vocabulary: Vocabulary | Dictionaries | Sequence[str | bytes] | Mapping[str, Any] | None = None,
 ) -> TokenInput:
-    """The object that reads tokens as `config` says.
+    """Creates the `TokenInput` for a configuration.
 
     Args:
-      config: of the input.
-      vocabulary: the words or dictionaries, for a kind that reads by them; others leave it aside.
+      config: configuration of the input layer.
+      vocabulary: the words or dictionaries for a kind that needs them; ignored by others.
 
     Raises:
-      InputError: as the classes of the kinds.
+      InputError: see the class of each kind.
     """
     return _KINDS[type(config)](config, vocabulary)

@@ -1,4 +1,4 @@
-"""What all kinds of input layer have in common: the questions that the rest of a model asks."""
+"""The interface of all kinds of input layers."""
 
 import os
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 class InputCard(NamedTuple):
-    """What a model card says of an input layer.
+    """The parts of a model card about the input layer.
 
     Attributes:
-      source: what token vectors are made from, after "Contextual word vectors from".
-      rows: rows of the card's table, Markdown.
-      tokens: sentences about what a token is.
-      ids: what ids mean, after "0 is padding,".
+      source: the source of token vectors, to follow "Contextual word vectors from".
+      rows: rows of the card's table, in Markdown.
+      tokens: sentences about tokens.
+      ids: the meaning of ids, to follow "0 is padding,".
     """
 
     source: str
@@ -31,23 +31,23 @@ class InputCard(NamedTuple):
 
 
 class TokenInput:
-    """How a model reads tokens: a function from tokens to ids, and the layer that reads the ids.
+    """Converts tokens to ids, and creates the layer that reads the ids.
 
-    There is one class per kind of input layer. The object holds no weights: the layer that
-    `make_layer` returns is an attribute of the encoder, named `layer_name`, as checkpoints have it.
-    In all ids 0 is padding, and only padding.
+    There is one subclass per kind of input layer. The object holds no weights: the encoder stores
+    the layer from `make_layer` in its attribute `layer_name`, which is also its name in
+    checkpoints. The id 0 always means padding, and nothing else does.
 
     Attributes:
-      config: the part of the configuration that it was made from, completed.
-      units: what ids stand for, in the plural.
-      ids_name: of the signature that takes ids, and of its argument.
-      layer_name: of the encoder's attribute that holds the layer.
-      shape: of the ids of one token.
+      config: the input layer's configuration, with all sizes known.
+      units: plural noun for the units that ids represent.
+      ids_name: name of the signature for ids, and of its argument.
+      layer_name: name of the encoder's attribute for the layer.
+      shape: shape of the ids of one token.
       boundaries: int32 `[2, *shape]`, the ids of `<S>` and `</S>`.
-      num_ids: the greatest id.
-      greatest_ids: the greatest id at each position of `shape`; `num_ids` everywhere if it is None.
-      boundary_tokens: the tokens around each sentence, whose ids are `boundaries`.
-      vocabulary: the words that it reads by, or None.
+      num_ids: the largest id.
+      greatest_ids: the largest id at each position of `shape`; None if all are `num_ids`.
+      boundary_tokens: the tokens before and after each sentence; their ids are `boundaries`.
+      vocabulary: the vocabulary, or None.
     """
 
     units: ClassVar[str]
@@ -63,25 +63,25 @@ class TokenInput:
     vocabulary: Vocabulary | None = None
 
     def __call__(self, tokens: tf.Tensor) -> tf.Tensor:
-        """In the graph: string of any shape to int32 `tokens.shape + shape`."""
+        """Converts tokens in a graph: string of any shape to int32 `tokens.shape + shape`."""
         raise NotImplementedError
 
     def batch(self, sentences: Sequence[Sequence[str | bytes]]) -> np.ndarray:
-        """In Python: tokenized sentences to int32 `[batch, max_tokens, *shape]`, no boundaries."""
+        """Converts sentences in Python: int32 `[batch, max_tokens, *shape]`, no boundaries."""
         raise NotImplementedError
 
     def check_ids(self, ids: tf.Tensor, lengths: tf.Tensor | None, name: str) -> None:
-        """Refuses ids that stand for nothing; padding past the lengths may hold anything.
+        """Checks the range of ids; those past the lengths may have any value.
 
-        Within a graph nothing is checked here: there the layer's lookup refuses them.
+        In a graph it does nothing, because the layer's lookup checks ids there.
 
         Args:
           ids: int32 `[batch, max_tokens, *shape]`.
-          lengths: int32 `[batch]`; None where padding is what is 0 to the end of a row.
-          name: of the argument, to show in errors.
+          lengths: int32 `[batch]`; None if padding is zeros at the end of a row.
+          name: name of the argument in errors.
 
         Raises:
-          InputError: an id is out of range; it is named by its position.
+          InputError: an id is out of range; the message names its position.
         """
         if not (tf.is_tensor(ids) and hasattr(ids, "numpy")):
             return
@@ -102,36 +102,36 @@ class TokenInput:
             )
 
     def make_layer(self, projection_dim: int, **options: Any) -> keras.layers.Layer:
-        """The layer from ids to vectors: int32 `[..., *shape]` to `[..., projection_dim]`.
+        """Creates the layer: int32 `[..., *shape]` to float `[..., projection_dim]`.
 
         Args:
           projection_dim: width of a token's vector.
-          **options: `seed`, `without_initialization` and `dtype`, which all kinds of layer take.
+          **options: `seed`, `without_initialization` and `dtype`.
         """
         raise NotImplementedError
 
     def card(self) -> InputCard:
-        """What a model card says of it."""
+        """The parts of a model card about this input layer."""
         raise NotImplementedError
 
     def word_list(self) -> Any:
-        """The words that it reads by, as a JSON value; None if there are none."""
+        """The vocabulary as a JSON value, or None."""
         return None
 
     def write_words(self, directory: str | os.PathLike) -> list[str]:
-        """Writes the words that it reads by; returns the names of the files, which may be none."""
+        """Writes the vocabulary; returns the names of the files, an empty list if it has none."""
         return []
 
     def identity(self) -> bytes:
-        """Bytes that differ where equal weights and options would still read words differently."""
+        """Bytes that differ between inputs that convert words differently with equal weights."""
         return b""
 
     @property
     def ids_shape(self) -> str:
-        """The shape of a batch of ids in words: "[batch, max_tokens, 50]"."""
+        """The shape of a batch of ids as text: "[batch, max_tokens, 50]"."""
         return f"[{', '.join(map(str, ['batch', 'max_tokens', *self.shape]))}]"
 
     @property
     def ids_spec(self) -> tf.TensorSpec:
-        """A batch of ids as the argument of a signature."""
+        """The spec of a batch of ids, for a signature."""
         return tf.TensorSpec([None, None, *self.shape], tf.int32, self.ids_name)

@@ -1,4 +1,4 @@
-"""Tokens looked up as words of a vocabulary, each with a row of a table."""
+"""Word input: tokens as ids of a vocabulary for an embedding table."""
 
 import os
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ _WORD_SHIFT = 1
 
 
 class WordInput(TokenInput, tf.Module):
-    """A token is one id: the number of its line in the vocabulary, from 1 on.
+    """Represents a token by one id: its line number in the vocabulary, from 1 on.
 
-    That is the id in the vocabulary plus 1, as bilm-tf's `TokenBatcher` has it. A token that is not
-    in the vocabulary has the id of `<UNK>`.
+    This is the vocabulary's id plus 1, as in bilm-tf's `TokenBatcher`. A token outside the
+    vocabulary gets the id of `<UNK>`.
 
-    A module, so that the table is saved with functions that use it.
+    It is a module so that its table is saved with the functions that use it.
 
     Args:
-      config: says how many words there are, or leaves it open.
-      vocabulary: the words, or a list of them.
+      config: configuration of the input layer; its number of words may be unknown.
+      vocabulary: the vocabulary, or a list of its words.
 
     Raises:
-      InputError: the vocabulary is missing, or has another size than the configuration.
+      InputError: the vocabulary is missing, or its size differs from the configuration.
     """
 
     units = "words"
@@ -97,4 +97,4 @@ class WordInput(TokenInput, tf.Module):
         return [VOCABULARY_FILE]
 
     def identity(self) -> bytes:
-        return repr(self.vocabulary.words).encode()  # decides which word has which row
+        return repr(self.vocabulary.words).encode()  # the words determine the rows
