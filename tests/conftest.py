@@ -59,6 +59,21 @@ def eager_functions() -> Iterator[None]:
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.fixture
+def traced_functions() -> Iterator[None]:
+    """Functions are traced, in a module that uses `eager_functions`.
+
+    For tests of traces, static shapes, Keras's own training loop and what only a graph can get
+    wrong.
+    """
+    import tensorflow as tf
+
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(before)
+
+
 @pytest.fixture(scope="session")
 def small_encoder() -> "ElmoEncoder":
     """The encoder of `tests.models`, to be read and not changed."""

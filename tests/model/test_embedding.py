@@ -10,6 +10,9 @@ from elmo_tf.model.embedding import ElmoEmbedding
 from elmo_tf.model.encoder import ElmoEncoder
 from tests import models
 
+# A trace of an encoder takes two seconds. Tests of graphs use `traced_functions`.
+pytestmark = pytest.mark.usefixtures("eager_functions")
+
 CONFIG = models.small_config(filters=((1, 4), (3, 7)), cell_clip=2.0, projection_clip=1.5)
 WIDTH = CONFIG.input.max_characters_per_token
 P = CONFIG.lstm.projection_dim
@@ -58,14 +61,15 @@ FORMS = {
     "ids": elmo_tf.batch_to_ids(SENTENCES, WIDTH),
     "int64 ids": elmo_tf.batch_to_ids(SENTENCES, WIDTH).astype(np.int64),
 }
-LISTS = ("lists", True)  # lists of different lengths do not get into a tf.function
+IN_GRAPH = ("tokens", "int64 ids")  # one for each entry point
 
 
 @pytest.mark.parametrize(
-    "form,in_graph",
-    [(form, in_graph) for form in FORMS for in_graph in (False, True) if (form, in_graph) != LISTS],
+    "form,in_graph", [(form, False) for form in FORMS] + [(form, True) for form in IN_GRAPH]
 )
-def test_mixes_of_the_encoders_layers(encoder, form, in_graph):
+def test_mixes_of_the_encoders_layers(encoder, form, in_graph, request):
+    if in_graph:
+        request.getfixturevalue("traced_functions")
     elmo = ElmoEmbedding(encoder, num_mixes=2)
     weights = np.random.default_rng(5).normal(size=[2, 3])
     for mix, start, gamma in zip(elmo.mix.mixes, weights, [1.5, 0.7], strict=True):
@@ -179,7 +183,9 @@ def moved_by_one_step(model, labels=4.0):
 
 
 @pytest.mark.parametrize("trainable", ["mix", "all", "none"])
-def test_a_step_moves_what_it_should_and_nothing_else(encoder, trainable):
+def test_a_step_moves_what_it_should_and_nothing_else(encoder, trainable, request):
+    if trainable == "all":
+        request.getfixturevalue("traced_functions")
     elmo = ElmoEmbedding(encoder, num_mixes=2, trainable=trainable, dropout=0.2)
     model = model_of(elmo)
     task = paths(model.get_layer("task").variables)
@@ -241,8 +247,10 @@ def test_a_copy_is_as_frozen_as_the_layer(encoder):
 
 
 @pytest.mark.parametrize("trainable", ["mix", "all"])
-def test_gradients_are_finite_and_those_of_plain_backpropagation(encoder, trainable):
+def test_gradients_are_finite_and_those_of_plain_backpropagation(encoder, trainable, request):
     """In training the LSTMs have a gradient written by hand; otherwise TensorFlow's."""
+    if trainable == "mix":
+        request.getfixturevalue("traced_functions")
     elmo = ElmoEmbedding(encoder, trainable=trainable)
     target = tf.constant(np.random.default_rng(1).normal(size=[4, 5, 2 * P]), tf.float32)
     variables = [variable.value for variable in elmo.trainable_variables]
@@ -283,6 +291,7 @@ def test_backpropagation_stops_above_a_frozen_bilm(encoder):
     assert loops_in_gradient(elmo) >= 8
 
 
+@pytest.mark.usefixtures("traced_functions")
 def test_penalty_arrives(encoder):
     elmo = ElmoEmbedding(encoder, num_mixes=2, l2_coefficient=0.1)
     elmo.mix.mix_0.layer_weights.assign([1.0, 2.0, 3.0])
@@ -348,6 +357,7 @@ def test_an_encoder_in_half_precision_is_finite_and_near(encoder, policy, error)
     assert 0 < difference.max() < error
 
 
+@pytest.mark.usefixtures("traced_functions")
 def test_one_trace_serves_every_shape(encoder):
     elmo = ElmoEmbedding(encoder)
     for tokens in (TOKENS, TOKENS[:1], TOKENS[:, :1], [["a"] * 13], [], [[]]):
@@ -355,6 +365,7 @@ def test_one_trace_serves_every_shape(encoder):
     assert sorted(elmo._traced.counts) == [1, 1], "one for tokens and one for text"
 
 
+@pytest.mark.usefixtures("traced_functions")
 def test_a_model_is_traced_as_often_as_one_without_text(encoder):
     """Keras itself traces its loop over batches more than once."""
     counts = []
@@ -374,6 +385,7 @@ def test_a_model_is_traced_as_often_as_one_without_text(encoder):
     assert counts[0] == counts[1] < len(shapes)
 
 
+@pytest.mark.usefixtures("traced_functions")
 @pytest.mark.parametrize("keep_boundaries,extra", [(False, 0), (True, 2)])
 def test_static_shapes(encoder, keep_boundaries, extra):
     elmo = ElmoEmbedding(encoder, keep_boundaries=keep_boundaries)
@@ -390,7 +402,7 @@ def test_static_shapes(encoder, keep_boundaries, extra):
         assert elmo(tokens).shape == [None, 4 + extra, 2 * P]
         return elmo(tokens)
 
-    in_graph(tf.constant([["a", "b", "", ""]]))
+    in_graph.get_concrete_function()
     one = elmo([["a"]])
     assert (one.shape, one._keras_mask.shape) == ((1, 1 + extra, 2 * P), (1, 1 + extra))
 
