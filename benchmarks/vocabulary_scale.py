@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/vocabulary_scale.py [KIND ...]
 
-Kinds: `characters` (a character CNN, and a softmax over the words), `words` (a table of words as
-well) and `shared` (one table for both); all of them unless some are named. Size `tiny`, 64 x 20
-tokens, 8192 negatives. Each model is in a process of its own; steps of both are taken in turn, and
-their median is compared. Memory "in a step" is what the process had at most, less what it had
-when the tables (weights, and Adagrad's sums of squares) were there.
+Kinds: `characters` (a character CNN, and a softmax over the words), `words` (also an embedding
+table) and `shared` (one table for both). The default is all of them. Size `tiny`, 64 x 20 tokens,
+8192 negative samples. Each model has its own process; the two alternate, and their median step
+times are compared. Memory "in a step" is the peak memory of the process minus its memory after the
+tables (weights and Adagrad's sums of squares) were allocated.
 """
 
 import dataclasses
@@ -27,18 +27,18 @@ WARM_UP, STEPS = 2, 7
 
 
 def resident(name: str = "VmRSS") -> int:
-    """Bytes of this process in memory; "VmHWM" for the most since it was reset."""
+    """Resident memory of this process in bytes; with "VmHWM", the peak since the last reset."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found[1]) * 1024
 
 
 def reset_most() -> None:
-    """Makes "VmHWM" begin anew."""
+    """Resets "VmHWM"."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def serve(connection: Connection, kind: str, size: int) -> None:
-    """Builds one model and takes a step whenever it is told to."""
+    """Builds one model and makes a step at each request."""
     step = _build(kind, size)
     connection.send(resident())
     reset_most()
@@ -71,7 +71,7 @@ def _build(kind: str, size: int) -> Any:
 
 
 def _batch(model: Any, words: list[bytes], number: int) -> Any:
-    """A window of words as frequent as Zipf's law has them, and negatives of the same kind."""
+    """A window of words and negative samples, both distributed by Zipf's law."""
     import numpy as np
     import tensorflow as tf
 
@@ -95,7 +95,7 @@ def _batch(model: Any, words: list[bytes], number: int) -> Any:
 
 
 def measure(kind: str) -> None:
-    """Prints the rows of one kind, and what the larger vocabulary costs."""
+    """Prints the rows of one kind, and the ratio of large to small vocabulary."""
     context = multiprocessing.get_context("spawn")
     pipes, tables = [], []
     for size in VOCABULARIES:
@@ -124,7 +124,7 @@ def measure(kind: str) -> None:
 
 
 def main() -> None:
-    """Measures the kinds that are named, or all."""
+    """Measures the given kinds, or all."""
     for kind in sys.argv[1:] or KINDS:
         measure(kind)
 

@@ -1,4 +1,4 @@
-"""Windows per second from text files, the speed at which training can be fed.
+"""Windows per second from text files: the speed of the training input.
 
     .venv/bin/python benchmarks/windows.py [GLOB]
 
@@ -24,7 +24,7 @@ def report(name: str, num_tokens: int, seconds: float, num_windows: int = 0) -> 
 
 
 def count(files: list[str], tokenizer_name: str) -> None:
-    """Measures the counting pass: reading and tokenizing alone."""
+    """Measures the counting pass, which only reads and tokenizes."""
     tokenizer = tokens.make_tokenizer(tokenizer_name)
     begin = time.perf_counter()
     num_tokens = corpus.count_corpus(files, tokenizer).num_tokens
@@ -34,7 +34,7 @@ def count(files: list[str], tokenizer_name: str) -> None:
 def cut_windows(
     files: list[str], words: vocabulary.Vocabulary, tokenizer_name: str, shuffle_buffer: int
 ) -> None:
-    """Measures windows with the state taken after each, as training does."""
+    """Measures windows, with the state after each as in training."""
     reader = sentences.SentenceReader(
         files, tokens.make_tokenizer(tokenizer_name), shuffle_buffer, passes=1
     )

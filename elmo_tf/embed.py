@@ -1,26 +1,26 @@
-"""Writes the vectors of every line of a text file to an HDF5 file.
+"""Computes vectors for every line of a text file and writes them to an HDF5 file.
 
     python -m elmo_tf.embed --model=options.json,weights.hdf5 --input_file=text.txt \\
         --output_file=vectors.hdf5
     python -m elmo_tf.embed --model=run --input_file=text.txt --output_file=top.hdf5 --layers=top \\
         --dtype=float16
 
-Text is tokenized and normalized as that of the model's training was, where the model knows it.
-The text has a sentence on each line. Dataset "0" of the file holds the vectors of the first line,
-"1" those of the second, and so on: [layers, tokens, dim] for --layers=all, [tokens, dim] for the
-others, with no tokens for a blank line. Dataset "sentence_to_index" holds, as AllenNLP writes it,
-a JSON object from the text of each line to the name of its dataset:
+The text has one sentence per line. It is tokenized and normalized like the model's training text,
+if the model stores these settings. Dataset "0" of the file holds the vectors of the first line, "1"
+those of the second, and so on: [layers, tokens, dim] for --layers=all, otherwise [tokens, dim]. A
+blank line has no tokens. As in AllenNLP, dataset "sentence_to_index" holds a JSON object that maps
+the text of each line to the name of its dataset:
 
     with h5py.File("vectors.hdf5") as file:
         number = json.loads(file["sentence_to_index"][0])["The cat sat on the mat ."]
         vectors = file[number][...]
 
-The text is that of the line, without white space at its ends; of lines that are equal the object
-names the last. A byte that is not UTF-8 is in it as Python's "surrogateescape" has it.
+White space at both ends of a line is removed; of equal lines, the object has the last. An invalid
+UTF-8 byte is encoded as in Python's "surrogateescape".
 
-Memory does not grow with the file, but with --batch_tokens and with the longest line. Until it is
-complete the file grows in the directory vectors.hdf5.partial; a run that was interrupted, in
-whatever way, is continued by the same command.
+Memory depends on --batch_tokens and on the longest line, not on the size of the file. Until it is
+complete, the file is in the directory vectors.hdf5.partial. After any interruption the same command
+resumes the run.
 """
 
 import os
@@ -42,58 +42,59 @@ _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "model",
     None,
-    "The model: the files, directory, zip or tar of one in any format "
-    "(OPTIONS.json,WEIGHTS.hdf5; a training run; an export; a checkpoint of bilm-tf; a TF1 hub "
-    "module; ELMoForManyLangs; weights of Keras), its address or its name.",
+    "Model: its files, directory, zip or tar in any supported format (OPTIONS.json,WEIGHTS.hdf5; a "
+    "training run; an export; a bilm-tf checkpoint; a TF1 hub module; ELMoForManyLangs; Keras "
+    "weights), its URL or its name.",
     _FLAGS,
     required=True,
 )
 flags.DEFINE_string(
     "input_file",
     None,
-    "The text, one sentence a line. Bytes that are not UTF-8 are taken as they are. /dev/stdin "
-    "reads a pipe.",
+    "Text file, one sentence per line. Invalid UTF-8 bytes are kept. Use /dev/stdin to read from a "
+    "pipe.",
     _FLAGS,
     required=True,
 )
-flags.DEFINE_string("output_file", None, "The HDF5 file to write.", _FLAGS, required=True)
+flags.DEFINE_string("output_file", None, "HDF5 file to write.", _FLAGS, required=True)
 text_flags.define(_FLAGS, "that of the model, or whitespace and none if unknown")
 flags.DEFINE_enum(
     "layers",
     "all",
     choices.LAYERS,
-    "Which vectors. all: every layer, the lowest first, which is the word embedding doubled; elmo: "
-    "the model's scalar mix of all layers; top: the last LSTM layer; average: the plain mean of "
-    "all layers; word: the word embedding, without context.",
+    "Vectors to write. all: every layer, from the word embedding (repeated to the width of the "
+    "others) to the top; elmo: the model's scalar mix of all layers; top: the last LSTM layer; "
+    "average: the mean of all layers; word: the context-independent word embedding.",
     _FLAGS,
 )
 flags.DEFINE_enum(
     "dtype",
     "float32",
     choices.DTYPES,
-    "The type of the numbers. float16 takes half the space and keeps three digits.",
+    "Type of the stored numbers. float16 halves the file, with three significant digits.",
     _FLAGS,
 )
 flags.DEFINE_integer(
     "batch_tokens",
     batches.DEFAULT_BATCH_TOKENS,
-    "Tokens computed at once, padding and two boundaries a line included. It decides speed and "
-    "memory, not results. A longer line is a batch of its own.",
+    "Maximum number of tokens in a batch, with padding and two boundaries per line. It affects "
+    "speed and memory, not results. A longer line is a batch by itself.",
     lower_bound=1,
     flag_values=_FLAGS,
 )
 flags.DEFINE_bool(
     "stateful",
     False,
-    "Whether the LSTM state goes on from line to line, one line at a time, as in bilm-tf's "
-    "dump_bilm_embeddings. Slow. Otherwise a line's vectors depend on that line alone.",
+    "Carry the LSTM state over from line to line, as in bilm-tf's dump_bilm_embeddings. This is "
+    "slow, because lines are computed one at a time. Default: a line's vectors depend only on that "
+    "line.",
     _FLAGS,
 )
 flags.DEFINE_bool(
     "overwrite",
     False,
-    "Whether to replace an output that exists, and to throw away an unfinished one that was begun "
-    "with other flags or another text.",
+    "Replace an existing output, and discard an unfinished one that was started with different "
+    "flags or text.",
     _FLAGS,
 )
 
@@ -138,7 +139,7 @@ def _run(options: flags.FlagValues) -> None:
 
 
 def _checked_input(options: flags.FlagValues) -> str:
-    """The input's path, looked at before a model is loaded in vain."""
+    """The input's path, checked before the model is loaded."""
     path = os.path.expanduser(options.input_file)
     if os.path.isdir(path):
         raise InputError(f"--input_file: {options.input_file} is a directory")
@@ -154,10 +155,10 @@ def _checked_input(options: flags.FlagValues) -> str:
 
 
 class _Display:
-    """How far the run is: a bar on a terminal (stderr), elsewhere a line a minute on stdout.
+    """Progress: a bar on a terminal (stderr), otherwise one line per minute on stdout.
 
     Args:
-      num_bytes: of the input, or None for a pipe.
+      num_bytes: size of the input in bytes, or None for a pipe.
     """
 
     def __init__(self, num_bytes: int | None) -> None:
@@ -175,7 +176,7 @@ class _Display:
             self._bar.close()
 
     def show(self, num_lines: int, num_tokens: int, offset: int) -> None:
-        """Called with all that is done so far, first of all with what an earlier run did."""
+        """Shows the totals so far; the first call has those of an earlier, interrupted run."""
         now = time.monotonic()
         if self._begin is None:
             self._begin = now, num_tokens
@@ -183,7 +184,7 @@ class _Display:
             if num_lines:
                 self._say(f"continuing after line {num_lines:,}")
             if self._bar is not None:
-                self._bar.initial = offset  # the time left follows from this run alone
+                self._bar.initial = offset  # estimate the remaining time from this run only
         speed = (num_tokens - self._begin[1]) / max(now - self._begin[0], 1e-9)
         figures = f"{num_lines:,} lines, {speed:,.0f} tokens/s"
         if self._bar is not None:

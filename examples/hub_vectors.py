@@ -1,11 +1,11 @@
-"""Vectors of some tokens from a SavedModel, as somebody gets them who has nothing of elmo_tf.
+"""Vectors of tokens from a SavedModel, without elmo_tf.
 
     python examples/hub_vectors.py MODEL SENTENCES.json VECTORS.npz
 
-The demo runs this in a process of its own. It imports TensorFlow and TensorFlow Hub only.
+The demo runs this in a separate process. It imports only TensorFlow and TensorFlow Hub.
 
-SENTENCES.json holds a list of [tokens, position]. VECTORS.npz gets an array for each contextual
-layer of the model, with the vector at that position for each item of the list.
+SENTENCES.json is a list of [tokens, position]. VECTORS.npz gets an array for each contextual layer
+of the model, with the vector at the position in each item of the list.
 """
 
 import json
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 
 
 def main() -> None:
-    """Reads, computes, writes; prints one line for each of them."""
+    """Loads the model, computes the vectors, writes them, and prints one line for each step."""
     model_path, sentences_path, vectors_path = sys.argv[1:]
     model = hub.load(model_path)
     print(f"hub.load: signatures {', '.join(sorted(model.signatures))}")
@@ -34,8 +34,8 @@ def main() -> None:
 
 
 def layer_vectors(model: tf.Module, sentences: list) -> dict[str, np.ndarray]:
-    """By the name of the layer, the vector at the wanted position of each sentence."""
-    # Sentences of like length go together, as each batch is padded to its longest.
+    """For each layer by name, the vectors at the given positions of the sentences."""
+    # Batch sentences of similar length, because each batch is padded to its longest.
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i][0]))
     vectors: dict[str, np.ndarray] = {}
     for start in range(0, len(order), BATCH_SIZE):

@@ -1,6 +1,6 @@
-"""Occurrences of one word in context: finding them, comparing their vectors, laying them out.
+"""Occurrences of a word in context: search, nearest neighbours, and layout in two dimensions.
 
-Everything here is NumPy; where the vectors come from is none of its business.
+This module uses only NumPy and is independent of the source of the vectors.
 """
 
 from collections import Counter
@@ -11,12 +11,12 @@ import numpy as np
 
 
 class Sentence(NamedTuple):
-    """A tokenized sentence and where it is from.
+    """A tokenized sentence and its source.
 
     Attributes:
       tokens: its tokens.
       source: year and speaker.
-      is_heldout: whether it belongs to a document that training never saw.
+      is_heldout: whether its document is held out from training.
     """
 
     tokens: tuple[str, ...]
@@ -29,25 +29,25 @@ class Occurrence(NamedTuple):
 
     Attributes:
       sentence: the whole sentence.
-      position: the token's place in it, from 0.
+      position: index of the token, from 0.
     """
 
     sentence: Sentence
     position: int
 
     def is_followed_by(self, text: str) -> bool:
-        """Whether the tokens behind it, joined by spaces, begin with `text`."""
+        """Whether the following tokens, joined by spaces, begin with `text`."""
         return " ".join(self.sentence.tokens[self.position + 1 :]).startswith(text)
 
     def cues(self) -> list[str]:
-        """The word with the token before it, and with the token behind it, where there is one."""
+        """The word with the previous token, and with the next token, if they exist."""
         tokens = self.sentence.tokens
         pairs = [tokens[start : start + 2] for start in (self.position - 1, self.position)]
         return [" ".join(pair) for pair in pairs if len(pair) == 2]
 
 
 def find_occurrences(sentences: Iterable[Sentence], word: str) -> list[Occurrence]:
-    """Each occurrence of exactly this token, in order; a sentence may have several."""
+    """All occurrences of exactly this token, in order; a sentence may have several."""
     return [
         Occurrence(sentence, position)
         for sentence in sentences
@@ -57,7 +57,7 @@ def find_occurrences(sentences: Iterable[Sentence], word: str) -> list[Occurrenc
 
 
 def distinct_contexts(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
-    """The same without repetitions: presidents say some sentences again, word for word."""
+    """The occurrences without duplicates: presidents repeat some sentences verbatim."""
     first: dict[tuple, Occurrence] = {}
     for occurrence in occurrences:
         first.setdefault((occurrence.sentence.tokens, occurrence.position), occurrence)
@@ -65,10 +65,10 @@ def distinct_contexts(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
 
 
 def surface_cues(found: Sequence[Occurrence], count: int) -> list[str | None]:
-    """For each occurrence the first of `count` word pairs that it shows, such as "to close".
+    """For each occurrence, the first of `count` word pairs that it contains, such as "to close".
 
-    The first pair is the most frequent one; the next is the most frequent one among occurrences
-    that do not show the first; and so on. Occurrences that show none get None.
+    The first pair is the most frequent one; each further pair is the most frequent one among the
+    occurrences without an earlier pair. Occurrences without any pair get None.
     """
     chosen: list[str | None] = [None] * len(found)
     for _ in range(count):
@@ -84,13 +84,13 @@ def surface_cues(found: Sequence[Occurrence], count: int) -> list[str | None]:
 
 
 def cue_weights(cues: Sequence[str | None], most: float) -> np.ndarray:
-    """Weights `[occurrences]` with which all occurrences of a cue count as `most` at most."""
+    """Weights `[occurrences]` that limit the total weight of each cue to `most`."""
     counts = Counter(cues)
     return np.array([min(1.0, most / counts[cue]) for cue in cues])
 
 
 def center(vectors: np.ndarray) -> np.ndarray:
-    """Takes off the mean: what all occurrences share, the word itself, says nothing of its sense.
+    """Subtracts the mean, which represents the word itself rather than one of its senses.
 
     Args:
       vectors: `[occurrences, dim]`.
@@ -99,13 +99,13 @@ def center(vectors: np.ndarray) -> np.ndarray:
 
 
 def nearest(vectors: np.ndarray, query: int, candidates: Sequence[int], count: int) -> list[tuple]:
-    """The candidates whose vectors point most nearly the way the query's does.
+    """The candidates with the largest cosine similarity to the query.
 
     Args:
       vectors: `[occurrences, dim]`.
       query: row of the occurrence to compare with.
-      candidates: rows to choose among; the query itself is left out.
-      count: how many to return at most.
+      candidates: rows to choose from; the query itself is excluded.
+      count: maximum number of results.
 
     Returns:
       Pairs (row, cosine), the largest cosine first.
@@ -125,13 +125,13 @@ def principal_components(
 
     Args:
       vectors: `[occurrences, dim]`.
-      count: components to keep.
-      weights: `[occurrences]`, how much each counts for mean and variance; None for all the same.
+      count: number of components.
+      weights: `[occurrences]`, weights for mean and variance; None for equal weights.
 
     Returns:
-      Coordinates `[occurrences, count]`, the direction of the largest variance first, and the share
-      of the variance along each, `[count]`. Signs are chosen so that they do not depend on the
-      library: along each direction the coordinate farthest from zero is positive.
+      Coordinates `[occurrences, count]`, in order of decreasing variance, and the fraction of the
+      variance of each component, `[count]`. The sign of a component is chosen so that its
+      coordinate of largest magnitude is positive, independent of the library.
     """
     weights = np.ones(len(vectors)) if weights is None else weights
     centered = vectors - np.average(vectors, axis=0, weights=weights)
@@ -146,9 +146,9 @@ def principal_components(
 
 
 def excerpt(occurrence: Occurrence, width: int) -> str:
-    """The word in brackets with what stands around it, on one line of at most `width` characters.
+    """The word in brackets with its context, on one line of at most `width` characters.
 
-    The word stands at the same column in each, so that excerpts can be read as a table.
+    The word is at the same column in all excerpts, so that they form a table.
     """
     tokens, place = occurrence.sentence.tokens, occurrence.position
     word = f"[{tokens[place]}]"
@@ -163,14 +163,14 @@ def excerpt(occurrence: Occurrence, width: int) -> str:
 
 
 def snippet(occurrence: Occurrence, count: int) -> str:
-    """The word in brackets with `count` tokens on each side at most."""
+    """The word in brackets with up to `count` tokens on each side."""
     tokens, place = occurrence.sentence.tokens, occurrence.position
     left, right = tokens[max(0, place - count) : place], tokens[place + 1 : place + 1 + count]
     return join_tokens([*left, f"[{tokens[place]}]", *right])
 
 
 def join_tokens(tokens: Sequence[str]) -> str:
-    """Tokens as readable text: no space before a comma, nor around an apostrophe or a hyphen."""
+    """Joins tokens to readable text, without spaces before commas or around apostrophes."""
     text = ""
     for token in tokens:
         glued = not text or token in ".,;:?!)]%" or token in "'’-" or text[-1] in "'’-($[“\""

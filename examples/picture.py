@@ -1,4 +1,4 @@
-"""The demo's picture: occurrences of a word as dots, coloured by the token that follows."""
+"""The demo's picture: occurrences of a word as dots, coloured by the neighbouring token."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 
-matplotlib.use("Agg")  # a file is all that is wanted; there may be no screen
+matplotlib.use("Agg")  # we write only a file; there may be no display
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-# Okabe and Ito's, which people who see fewer colours tell apart too, and a dark violet.
+# The palette of Okabe and Ito, which is safe for colour-blind readers, and a dark violet.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5E3C99")
 OTHER_COLOUR = "#BBBBBB"
 
 
 class Mark(NamedTuple):
-    """A dot to point out.
+    """A dot to highlight.
 
     Attributes:
-      row: which one.
-      label: a word or two to write beside it.
-      text: what to write under the plot.
+      row: row of the dot.
+      label: a short label next to it.
+      text: text below the plot.
     """
 
     row: int
@@ -43,12 +43,12 @@ def draw(
     """Writes a scatter plot as PNG.
 
     Args:
-      path: the file.
+      path: the file to write.
       points: `[dots, 2]`.
-      cues: what each dot is coloured by, at most `len(COLOURS)` different ones; None is grey.
-      marks: dots to point out.
-      title: above the plot.
-      axis_labels: of x and y.
+      cues: the category of each dot, up to `len(COLOURS)` different ones; None is grey.
+      marks: dots to highlight.
+      title: title of the plot.
+      axis_labels: labels of the x and y axes.
     """
     figure, axes = pyplot.subplots(figsize=(11, 8), layout="constrained")
     _scatter(axes, points, cues)
@@ -76,7 +76,7 @@ def _scatter(axes: Axes, points: np.ndarray, cues: Sequence[str | None]) -> None
 
 
 def _point_out(axes: Axes, points: np.ndarray, mark: Mark) -> None:
-    """A star with its label beside it, on the side that faces away from the middle."""
+    """Draws a star, with its label on the side that faces away from the centre."""
     x, y = points[mark.row]
     axes.scatter([x], [y], s=260, marker="*", c="black", edgecolors="white", zorder=3)
     away = np.sign(x - points[:, 0].mean()) or 1

@@ -1,4 +1,4 @@
-"""What the demo shows on the terminal: titles, and commands as a user types them, which it runs."""
+"""The demo's terminal output: titles, and commands, which it prints and runs."""
 
 import os
 import shlex
@@ -15,23 +15,23 @@ WIDTH = 96  # columns
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class InterruptedCommand(Exception):  # noqa: N818, it is no error
-    """The command was asked to stop, and did."""
+class InterruptedCommand(Exception):  # noqa: N818, not an error
+    """The command stopped because of a signal."""
 
 
 def show_title(title: str) -> None:
-    """Prints the title of a part."""
+    """Prints the title of a section."""
     print(f"\n== {title}", flush=True)
 
 
 def run_python(arguments: Sequence[str], hide_errors: bool = False) -> None:
-    """Shows a command line of this Python, runs it, and waits until it has ended.
+    """Prints a command line for this Python interpreter, runs it, and waits for its end.
 
-    Ctrl-C and SIGTERM go to the command, which may need a moment to save its work.
+    Ctrl-C and SIGTERM are passed on to the command, which may need a moment to save its work.
 
     Args:
-      arguments: what follows the name of the interpreter.
-      hide_errors: whether stderr is shown only if the command fails. For programs that log there.
+      arguments: arguments of the interpreter.
+      hide_errors: whether to show stderr only if the command fails, for programs that log there.
 
     Raises:
       InterruptedCommand: a signal came while it ran.
@@ -53,7 +53,7 @@ def run_python(arguments: Sequence[str], hide_errors: bool = False) -> None:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as it may be pasted into a shell, with a line for what does not fit on one."""
+    """The command in a form to paste into a shell, wrapped if it is long."""
     words = [os.path.relpath(sys.executable), *map(shlex.quote, arguments)]
     lines = ["$"]
     for word in words:
@@ -69,11 +69,11 @@ def _wait(process: subprocess.Popen) -> tuple[int, bool]:
 
     def pass_on(number: int, _: FrameType | None) -> None:
         received.append(number)
-        # Ctrl-C reaches every process of the terminal by itself; twice would be taken as urgent.
+        # The terminal sends Ctrl-C to every process; a second one would abort the command.
         if number == signal.SIGTERM:
             process.terminate()
 
-    # What is ignored stays so, as in the command: Ctrl-C is not for a script's background jobs.
+    # Keep ignoring signals that are ignored: Ctrl-C is not meant for a script's background jobs.
     heard = [each for each in _STOP_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
     handlers = {number: signal.signal(number, pass_on) for number in heard}
     try:

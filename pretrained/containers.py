@@ -1,4 +1,4 @@
-"""Readers of the containers that the packages keep their text in, without R, SWORD or dictd."""
+"""Readers of the container formats in the packages, without R, SWORD or dictd."""
 
 import gzip
 import re
@@ -29,13 +29,13 @@ def read_r_data(path: Path) -> dict[str, list[str]]:
     """Reads the character vectors of an R package's data, `Rdata.rdb`, by name.
 
     Args:
-      path: of `Rdata.rdb`; `Rdata.rdx`, its index, lies beside it.
+      path: path of `Rdata.rdb`; its index `Rdata.rdx` must be in the same directory.
     """
     index = _RReader(gzip.decompress(path.with_suffix(".rdx").read_bytes())).read()
     content = path.read_bytes()
     vectors = {}
     for name, (offset, size) in index["variables"].items():
-        # Four bytes before each block hold its size when decompressed.
+        # Each block begins with four bytes for its decompressed size.
         vectors[name] = _RReader(zlib.decompress(content[offset + 4 : offset + size])).read()
     return vectors
 
@@ -103,10 +103,10 @@ class _RReader:
 
 
 def read_ztext(directory: Path) -> Iterator[str]:
-    """Yields the blocks of a SWORD module in zText form with `BlockType=BOOK`, a book each.
+    """Yields the books of a SWORD module in zText form with `BlockType=BOOK`.
 
     Args:
-      directory: holds `ot.bzs` and `ot.bzz`, and the same of `nt`.
+      directory: directory with `ot.bzs`, `ot.bzz`, `nt.bzs` and `nt.bzz`.
     """
     for testament in ("ot", "nt"):
         content = (directory / f"{testament}.bzz").read_bytes()
@@ -135,10 +135,10 @@ def _uncompress(window: bytes) -> bytes:
 
 
 def read_dictd(path: Path) -> Iterator[str]:
-    """Yields the distinct entries of a dictionary of dictd in order, without those about itself.
+    """Yields the distinct entries of a dictd dictionary in order, without its metadata.
 
     Args:
-      path: of the `.dict.dz`; the `.index` lies beside it.
+      path: path of the `.dict.dz`; the `.index` must be in the same directory.
     """
     content = gzip.decompress(path.read_bytes())
     index = path.with_name(path.name.removesuffix(".dict.dz") + ".index")

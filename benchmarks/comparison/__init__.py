@@ -1,5 +1,5 @@
-"""What `compare.py` is made of: data, weights, workers, and the systems under `systems`.
+"""The parts of `compare.py`: data, weights, worker processes, and the systems in `systems`.
 
-The systems run in processes of their own, some in an environment without elmo_tf, so what they
-import from here needs nothing but the standard library and NumPy.
+Each system runs in its own process, some in an environment without elmo_tf. The modules that they
+import from here therefore need only the standard library and NumPy.
 """

@@ -1,4 +1,4 @@
-"""Proof, before anything is timed, that all systems compute the same."""
+"""Checks that all systems compute the same results before anything is timed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ TOLERANCE = 1e-4
 def check_encoders(
     encoders: Sequence[Worker], sentences: Sequence[Sequence[str]], directory: Path
 ) -> float:
-    """Encodes sentences of the middle and compares; returns the largest difference.
+    """Compares encodings of sentences of medium length; returns the largest difference.
 
     Raises:
       SystemExit: it is more than `TOLERANCE`.
@@ -35,7 +35,7 @@ def check_encoders(
 
 
 def check_trainers(trainers: Sequence[Worker], num_steps: int) -> float:
-    """Compares losses step by step, those after updates included; needs the full softmax.
+    """Compares losses step by step, including those after updates; needs the full softmax.
 
     Raises:
       SystemExit: the largest difference is more than `TOLERANCE`.
@@ -47,7 +47,7 @@ def check_trainers(trainers: Sequence[Worker], num_steps: int) -> float:
 
 
 def write_reference_run(fixture: Path, directory: Path) -> dict:
-    """Makes a model and windows of a recorded run of bilm-tf; returns settings for a trainer.
+    """Writes the model and windows of a recorded bilm-tf run; returns settings for a trainer.
 
     The run's losses are in `expected_losses` of the result.
     """

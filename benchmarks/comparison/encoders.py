@@ -1,4 +1,4 @@
-"""What every encoder is asked for, whatever it is made of."""
+"""The interface of the systems that encode."""
 
 import abc
 import json
@@ -14,12 +14,12 @@ Sentences = Sequence[Sequence[str]]
 
 
 class Encoder(abc.ABC):
-    """A system that makes ELMo vectors: the mean of all layers, for each token of a sentence.
+    """A system that computes ELMo vectors: the mean of all layers for each token.
 
     Args:
       model: a directory with `options.json` and `model.hdf5`.
       sentences: a JSON file with lists of tokens, shortest first.
-      max_batch_size: the largest that will be asked for.
+      max_batch_size: the largest batch size that will be used.
     """
 
     def __init__(self, model: str, sentences: str, max_batch_size: int) -> None:
@@ -29,19 +29,19 @@ class Encoder(abc.ABC):
 
     @abc.abstractmethod
     def load_model(self) -> None:
-        """Makes the system ready to encode."""
+        """Loads the model."""
 
     @abc.abstractmethod
     def encode_batch(self, sentences: Sentences) -> np.ndarray:
         """Vectors of one batch, `[batch, max_tokens, 2 * projection_dim]`."""
 
     def encode_all(self, sentences: Sentences, batch_size: int) -> None:
-        """Makes the vectors of all sentences, batch by batch in the order given."""
+        """Computes the vectors of all sentences in batches, in the given order."""
         for first in range(0, len(sentences), batch_size):
             self.encode_batch(sentences[first : first + batch_size])
 
     def load(self) -> dict:
-        """Loads and answers once, since some systems put off work to the first answer."""
+        """Loads the model and encodes once, because some systems defer work to the first call."""
         before = workers.memory()["resident"]
         begin = time.perf_counter()
         self.load_model()
@@ -50,11 +50,11 @@ class Encoder(abc.ABC):
         return {"seconds": seconds, "before": before, **workers.memory()}
 
     def write_outputs(self, path: str, first: int, count: int) -> None:
-        """Writes the vectors of one batch, for comparison with those of other systems."""
+        """Writes the vectors of one batch, to compare systems."""
         np.save(path, self.encode_batch(self.sentences[first : first + count]))
 
     def encode(self, batch_size: int, chosen: Sequence[int]) -> dict:
-        """Encodes the chosen sentences, and says how long it took."""
+        """Encodes the chosen sentences; returns the time."""
         sentences = [self.sentences[number] for number in chosen]
         workers.forget_peak_memory()
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Measures encoding: all systems in turn, one repetition at a time."""
+"""Measures encoding; the systems alternate in each repetition."""
 
 import json
 import sys
@@ -18,13 +18,13 @@ _MEGABYTE = 1e6
 
 
 class Plan(NamedTuple):
-    """How much to measure.
+    """The extent of the measurement.
 
     Attributes:
-      repetitions: of each measurement.
-      num_sentences: to encode in batches.
-      num_single: of these, to encode one at a time.
-      batch_sizes: from which each system's best is chosen.
+      repetitions: number of repetitions.
+      num_sentences: number of sentences to encode in batches.
+      num_single: number of these sentences to encode one at a time.
+      batch_sizes: candidates for each system's best batch size.
     """
 
     repetitions: int
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
 
 def measure(config: ElmoConfig, plan: Plan, python: Path, directory: Path) -> list[Row]:
-    """Rows of one model size; `directory` has to be empty and is used for files."""
+    """Rows of one model size; `directory` must be empty and is used for files."""
     data.write_model(directory / "model", config)
     sentences = data.sample_sentences(plan.num_sentences)
     (directory / "sentences.json").write_text(json.dumps(sentences))
@@ -48,7 +48,7 @@ def measure(config: ElmoConfig, plan: Plan, python: Path, directory: Path) -> li
 
 
 class _Results:
-    """Values of each repetition: by system, and of the floors."""
+    """Values of each repetition, by system, and of the floors."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.batched, self.at_best, self.single, self.resident = (
@@ -61,7 +61,7 @@ class _Results:
 
 
 class _Bench:
-    """The encoders and floors of one model size, and the measurements of them."""
+    """The encoders and floors of one model size, with their measurements."""
 
     def __init__(
         self,
@@ -85,9 +85,10 @@ class _Bench:
         self._single = range(step // 2, len(sentences), step)
 
     def load(self) -> list[Row]:
-        """Starts the systems anew for each repetition; those of the last one stay.
+        """Restarts the systems for each repetition; those of the last one keep running.
 
-        Each has one pass over all sentences, as later ones hold what other batch sizes left free.
+        Memory is measured in one pass over all sentences, because later passes would include memory
+        that other batch sizes have freed.
         """
         started: dict[str, list[float]] = {name: [] for name in self._programs}
         loaded: dict[str, list[float]] = {name: [] for name in self._programs}
@@ -127,7 +128,7 @@ class _Bench:
         return Worker(name, python, module, settings, self._directory / f"{module}.log")
 
     def encode(self) -> list[Row]:
-        """Encodes in batches of 32, in each system's best batches, and sentence by sentence."""
+        """Encodes in batches of 32, at the best batch size, and one sentence at a time."""
         best = {name: self._best_batch_size(worker) for name, worker in self.systems.items()}
         results = _Results(self.systems)
         for repetition in range(self._plan.repetitions):
@@ -167,7 +168,7 @@ class _Bench:
         results.single[name].append(self._milliseconds(answer["seconds"]))
 
     def _best_batch_size(self, worker: Worker) -> int:
-        """By a quarter of the sentences, those of middling length."""
+        """The best batch size for a quarter of the sentences, of medium length."""
         count = max(max(self._plan.batch_sizes), len(self._all) // 4)
         first = (len(self._all) - count) // 2
         chosen = list(self._all[first : first + count])
@@ -193,7 +194,7 @@ class _Bench:
         results.floor_of_single.append(self._milliseconds(floors.products(single)))
 
     def _needed_memory(self) -> int:
-        """Bytes of weights, and of one layer's gates and all layers' outputs in the worst batch."""
+        """Bytes of the weights, one layer's gates and all layers' outputs in the largest batch."""
         lstm = self._config.lstm
         positions = _BATCH_SIZE * (max(self._lengths) + 2)
         outputs = (lstm.num_layers + 2) * 2 * lstm.projection_dim  # with the embeddings, the mean
@@ -207,7 +208,7 @@ class _Bench:
         return 1000 * seconds / sum(self._lengths[number] for number in self._single)
 
     def close(self) -> None:
-        """Ends all processes."""
+        """Ends all worker processes."""
         for worker in self.systems.values():
             worker.close()
         self._floors.close()

@@ -1,4 +1,4 @@
-"""The environment of the peers, made at first use, apart from that of elmo_tf."""
+"""The environment of the other systems, created at the first use, separate from elmo_tf's."""
 
 import platform
 import subprocess
@@ -12,11 +12,10 @@ _REQUIREMENTS = BENCHMARKS / "requirements.txt"
 
 
 def peers_python(torch_index: str | None = None) -> Path:
-    """The interpreter of the peers' environment, which is brought up to `requirements.txt`.
+    """The interpreter of the other systems' environment, after installing `requirements.txt`.
 
     Args:
-      torch_index: address of a package index to look into beside pip's own, for a build of
-        PyTorch that pip would not choose by itself.
+      torch_index: URL of an additional package index, for a specific build of PyTorch.
     """
     python = _ENVIRONMENT / "bin" / "python"
     stamp = _ENVIRONMENT / "installed-requirements.txt"
@@ -34,7 +33,7 @@ def peers_python(torch_index: str | None = None) -> Path:
 
 
 def describe_machine() -> str:
-    """Processor, memory and versions, in one line each."""
+    """Processor, memory and versions, one line each."""
     with open("/proc/cpuinfo") as file:
         information = dict(line.split(":", 1) for line in file if ":" in line)
     information = {key.strip(): value.strip() for key, value in information.items()}

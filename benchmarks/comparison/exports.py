@@ -1,4 +1,4 @@
-"""Text, inputs and times of exports, for the benchmarks that compare some."""
+"""Text, inputs and timing for benchmarks that compare exports."""
 
 import random
 import time
@@ -14,7 +14,7 @@ SEED = 20
 
 
 def read_text(max_words: int) -> tuple[vocabulary.Vocabulary, list[list[bytes]]]:
-    """The vocabulary, and sentences of other speeches in random order."""
+    """A vocabulary, and sentences of other speeches in random order."""
     paths = lines.expand_globs(data.speeches(), "GLOB")
     heldout = paths[::EACH_HELD_OUT]
     rest = [path for path in paths if path not in heldout]
@@ -29,7 +29,7 @@ def read_text(max_words: int) -> tuple[vocabulary.Vocabulary, list[list[bytes]]]
 
 
 def to_inputs(batch: list[list[bytes]]) -> dict[str, tf.Tensor]:
-    """Sentences as the export's signature `tokens` takes them."""
+    """Converts sentences to inputs of the export's signature `tokens`."""
     width = max(map(len, batch))
     tokens = [sentence + [b""] * (width - len(sentence)) for sentence in batch]
     return {
@@ -39,7 +39,7 @@ def to_inputs(batch: list[list[bytes]]) -> dict[str, tf.Tensor]:
 
 
 def measure(models: dict[str, tf.Module], batches: list[dict[str, tf.Tensor]]) -> dict[str, float]:
-    """Seconds of all batches with each model, which take turns."""
+    """Total time of all batches with each model in seconds; the models alternate."""
     seconds = dict.fromkeys(models, 0.0)
     for number, inputs in enumerate(batches):
         names = list(models)
@@ -51,5 +51,5 @@ def measure(models: dict[str, tf.Module], batches: list[dict[str, tf.Tensor]]) -
 
 
 def size_of(directory: Path) -> float:
-    """Megabytes of the files in a directory."""
+    """Total size of the files in a directory in MB."""
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file()) / 1e6

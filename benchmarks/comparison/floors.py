@@ -1,4 +1,4 @@
-"""The floor of a model size: of several libraries, the one that is quickest each time."""
+"""Lower bounds of the time for a model size: the fastest of several libraries each time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,20 +38,20 @@ class Floors:
         ]
 
     def rate(self) -> float:
-        """Floating point operations per second of a large product."""
+        """Floating-point operations per second of a large matrix product."""
         return max(worker.call("rate")["rate"] for worker in self._workers)
 
     def products(self, batches: Sequence[tuple[int, int]]) -> float:
-        """Seconds of the LSTMs' products for batches of (rows, steps), and nothing else."""
+        """Time of only the LSTMs' products for batches of (rows, steps), in seconds."""
         return min(worker.call("products", batches=batches)["seconds"] for worker in self._workers)
 
     def reading(self, num_steps: int) -> float:
-        """Seconds to read the recurrent and projection kernels once in each step."""
+        """Time to read the recurrent and projection kernels once per step, in seconds."""
         return min(
             worker.call("reading", num_steps=num_steps)["seconds"] for worker in self._workers
         )
 
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the worker processes."""
         for worker in self._workers:
             worker.close()

@@ -1,4 +1,4 @@
-"""What was measured, and the table that shows it."""
+"""Results, and the table that shows them."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ COLUMNS = (FLOOR, OURS, BILM_TF, PYTORCH)
 
 
 class Row(NamedTuple):
-    """One line of the table.
+    """One row of the table.
 
     Attributes:
-      work: what was done.
-      unit: of the values.
+      work: description of the work.
+      unit: unit of the values.
       more_is_better: true for rates, false for times and sizes.
-      values: for each system one value for each repetition.
-      has_ratios: false for what may be zero.
+      values: the values of all repetitions, by system.
+      has_ratios: false for values that may be zero.
     """
 
     work: str
@@ -29,10 +29,10 @@ class Row(NamedTuple):
     has_ratios: bool = True
 
     def ratio(self, system: str) -> float | None:
-        """How many times better elmo_tf is than `system`: the median over repetitions.
+        """By what factor elmo_tf is better than `system`: the median over repetitions.
 
-        Both values of a ratio come from the same repetition, so that what else the machine does
-        meanwhile hits both.
+        Both values of a ratio come from the same repetition, so other load on the machine affects
+        both.
         """
         if not (self.has_ratios and self.values.get(OURS) and self.values.get(system)):
             return None
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 def to_table(title: str, rows: Sequence[Row]) -> str:
-    """The rows as a table in Markdown: medians, the range of repetitions, ratios."""
+    """The rows as a Markdown table: medians, ranges and ratios."""
     header = ["work", "unit", *COLUMNS, "of the floor", "times bilm-tf", "times PyTorch"]
     lines = [f"### {title}", "", _line(header), _line(["---"] * 2 + ["---:"] * (len(header) - 2))]
     for row in rows:
@@ -68,5 +68,5 @@ def _values(values: Sequence[float] | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits that count."""
+    """The value with three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

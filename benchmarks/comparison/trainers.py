@@ -1,4 +1,4 @@
-"""What every trainer is asked for, whatever it is made of."""
+"""The interface of the systems that train."""
 
 import abc
 import time
@@ -10,7 +10,7 @@ from comparison import workers
 
 
 class Settings(NamedTuple):
-    """How to train; as in `elmo_tf.config.training.TrainingConfig`."""
+    """Training settings; see `elmo_tf.config.training.TrainingConfig`."""
 
     batch_size: int
     unroll_steps: int
@@ -21,12 +21,12 @@ class Settings(NamedTuple):
 
 
 class Trainer(abc.ABC):
-    """A system that does training steps on given windows, from given weights.
+    """A system that makes training steps on given windows, from given weights.
 
     Args:
-      model: a directory with `options.json` and `model.hdf5`, the softmax among its weights.
-      windows: a file that `data.write_windows` wrote.
-      settings: fields of `Settings`.
+      model: a directory with `options.json` and `model.hdf5`, which includes the softmax.
+      windows: a file written by `data.write_windows`.
+      settings: values of `Settings`.
     """
 
     def __init__(self, model: str, windows: str, settings: dict[str, Any]) -> None:
@@ -40,14 +40,14 @@ class Trainer(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, model: str) -> None:
-        """Builds the model and makes of the windows what the step is fed; not measured."""
+        """Builds the model and converts the windows to inputs of a step; not measured."""
 
     @abc.abstractmethod
     def step(self, window: int) -> float:
-        """Updates the weights by one window, carries the state on, and returns the loss."""
+        """Updates the weights with one window, carries the state over, and returns the loss."""
 
     def train(self, num_steps: int) -> dict:
-        """Goes on for some steps, from the first window again after the last."""
+        """Makes `num_steps` more steps; after the last window it continues with the first."""
         losses = []
         workers.forget_peak_memory()
         begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Measures training steps: both systems in turn, one repetition at a time."""
+"""Measures training steps; the systems alternate in each repetition."""
 
 import sys
 from pathlib import Path
@@ -11,11 +11,11 @@ from comparison.workers import Worker
 from elmo_tf.config.model import ElmoConfig
 
 _MODULES = {OURS: "elmo_tf_trainer", BILM_TF: "bilm_tf_trainer"}
-_GRADIENT_FACTOR = 3  # products of a step: forward, by the inputs, by the weights
+_GRADIENT_FACTOR = 3  # products of a step: forward, gradients of inputs, gradients of weights
 
 
 class Plan(NamedTuple):
-    """How much to measure; the rest as in a published run of bilm-tf."""
+    """The extent of the measurement; other settings are those of bilm-tf's published run."""
 
     repetitions: int
     steps_per_repetition: int
@@ -26,10 +26,10 @@ class Plan(NamedTuple):
 
 
 def check(python: Path, directory: Path, fixture: Path) -> None:
-    """Holds both trainers against each other and, where it is, against a recorded run of bilm-tf.
+    """Compares the trainers with each other and, if available, with a recorded bilm-tf run.
 
     Raises:
-      SystemExit: they differ.
+      SystemExit: the losses differ.
     """
     exact = {"num_negatives": 0, "dropout": 0.0, "clip_norm": 10.0}
     settings = _prepare(ElmoConfig.from_size("tiny"), 4, 5, 500, directory / "tiny", exact)
@@ -50,7 +50,7 @@ def check(python: Path, directory: Path, fixture: Path) -> None:
 
 
 def measure(config: ElmoConfig, plan: Plan, python: Path, directory: Path) -> list[Row]:
-    """Rows of one model size; `directory` is made."""
+    """Rows of one model size; creates `directory`."""
     published = {"num_negatives": plan.num_negatives, "dropout": 0.1, "clip_norm": 10.0}
     settings = _prepare(
         config, plan.batch_size, plan.unroll_steps, plan.num_words, directory, published

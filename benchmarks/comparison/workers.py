@@ -1,4 +1,4 @@
-"""Processes that stay up and do one piece of work at a time, so that systems can take turns.
+"""Worker processes that stay alive and work on request, so that systems can alternate.
 
 Requests and answers are JSON, one line each, over the worker's standard input and output.
 """
@@ -20,14 +20,14 @@ _ENVIRONMENT = {
 
 
 class Worker:
-    """A system in a process of its own, seen from outside.
+    """The client of a system that runs in its own process.
 
     Args:
-      name: what to call it in errors.
+      name: name of the system in errors.
       python: the interpreter of its environment.
       module: name of a module in `comparison.systems`.
-      settings: given to the system's constructor.
-      log: a file for everything that the process prints.
+      settings: arguments of the system's constructor.
+      log: a file for the output of the process.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Worker:
             )
 
     def call(self, method: str, **arguments: Any) -> Any:
-        """Has the system do `method` and waits for what it returns."""
+        """Calls a method of the system and returns its result."""
         request = json.dumps({"method": method, "arguments": arguments})
         try:
             print(request, file=self._process.stdin, flush=True)
@@ -60,14 +60,14 @@ class Worker:
         return json.loads(answer)
 
     def close(self) -> None:
-        """Ends the process; its memory is free afterwards."""
+        """Ends the process, which frees its memory."""
         self._process.stdin.close()
         self._process.wait()
 
 
 def serve(system_class: type) -> None:
-    """The other end: makes a system of the command line's settings and answers until input ends."""
-    # Libraries print what they like; only answers may reach the pipe.
+    """The server: creates a system from the command line and answers until the input ends."""
+    # Libraries may print; only answers may reach the pipe.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     system = system_class(**json.loads(sys.argv[1]))
@@ -88,6 +88,6 @@ def memory() -> dict[str, int]:
 
 
 def forget_peak_memory() -> None:
-    """Starts a new peak from what is resident now."""
+    """Resets the peak to the current resident memory."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")

@@ -1,4 +1,4 @@
-"""What a file of vectors may hold. Here, where no large library is imported."""
+"""Choices for vector files, in a module that imports no large library."""
 
 LAYERS = ("all", "elmo", "top", "average", "word")  # see `SentenceVectors`
 DTYPES = ("float32", "float16")

@@ -1,7 +1,7 @@
-"""A text file in, an HDF5 file of vectors out.
+"""Computes the vectors of a text file and writes them to an HDF5 file.
 
-Lines are read and tokenized in chunks of some batches each. Within a chunk they are sorted by
-length, so that batches need little padding; each line's vectors are written under its own number. A
+Lines are read and tokenized in chunks of several batches. Within a chunk, lines are sorted by
+length so that batches need little padding; each line's vectors are written under its line number. A
 second thread writes them while the next batch is computed.
 """
 
@@ -25,23 +25,23 @@ from elmo_tf.vectors.line_vectors import CarriedLines, PureLines, fingerprint
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from elmo_tf.vectors.vector_file import Progress, VectorFile
 
-# A chunk is full at so many bytes of text for each token of a batch: a dozen batches of English.
+# Size of a chunk in bytes of text per token of a batch: about a dozen batches of English text.
 _CHUNK_BYTES_PER_TOKEN = 64
-_STATEFUL_CHUNK_BYTES = 4096  # there is nothing to sort
+_STATEFUL_CHUNK_BYTES = 4096  # lines are not sorted
 
-# Called with lines done, tokens done and the place in the input: at the start, after each batch.
+# Called with completed lines, completed tokens and input offset: at the start, after each batch.
 Report = Callable[[int, int, int], None]
 
 
 class Summary(NamedTuple):
-    """What a run did.
+    """Statistics of a run.
 
     Attributes:
-      num_lines: of the whole file.
-      num_tokens: of the whole file.
-      tokens_before: of these, those that an earlier run had done.
-      seconds: of this run.
-      shape: of a dataset, with None for the number of tokens.
+      num_lines: number of lines of the whole file.
+      num_tokens: number of tokens of the whole file.
+      tokens_before: number of these tokens that an earlier run computed.
+      seconds: duration of this run.
+      shape: shape of a dataset, with None for the number of tokens.
       is_indexed: see `VectorFile.finish`.
     """
 
@@ -70,28 +70,28 @@ def embed_file(
 ) -> Summary:
     """Writes the vectors of each line of a text file to an HDF5 file; see `VectorFile`.
 
-    If an earlier call with the same model, text and arguments was interrupted, this one continues
-    it. `batch_tokens` and `overwrite` may differ, and the text may have grown at its end.
+    This call resumes an interrupted one with the same model, text and arguments. `batch_tokens` and
+    `overwrite` may differ, and lines may have been appended to the text.
 
     Args:
       encoder: the model.
-      input_file: the text, any bytes, a sentence on each line. A pipe will do.
+      input_file: the text, any bytes, one sentence per line; it can be a pipe.
       output_file: the HDF5 file.
       layers: see `SentenceVectors`.
-      dtype: "float32", or "float16", which takes half the space and keeps three digits.
+      dtype: "float32", or "float16", which halves the file and keeps three significant digits.
       tokenizer: see `elmo_tf.text.tokens.make_tokenizer`.
-      normalize: the same.
-      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
-      is_stateful: whether the LSTM state goes on from line to line; see `CarriedLines`.
-      overwrite: whether a finished output is replaced, and an unfinished one that does not fit
-        is thrown away.
-      report: told how far the run is.
-      commit_seconds: the work that an interruption may cost, beside the chunk at hand.
+      normalize: see `elmo_tf.text.tokens.make_tokenizer`.
+      batch_tokens: see `batches_by_tokens`. It changes vectors only by rounding.
+      is_stateful: whether to carry the LSTM state over from line to line; see `CarriedLines`.
+      overwrite: whether to replace a finished output, and to discard an unfinished one of a
+        different call.
+      report: called with the progress.
+      commit_seconds: time between commits; an interruption loses this work and the current chunk.
 
     Raises:
-      InputError: an argument is not allowed; a file can't be read or written, for instance because
-        the disk is full; the output exists; an unfinished one does not fit; or a vector is beyond
-        the range of float16.
+      InputError: an argument is not valid; a file cannot be read or written, for example because
+        the disk is full; the output exists; an unfinished one is of a different call; or a vector
+        is beyond the range of float16.
     """
     begin = time.monotonic()
     settings = {
@@ -139,11 +139,11 @@ def embed_file(
 def _how_to_continue(file: VectorFile) -> str:
     if done := file.progress.num_lines:
         return f"the same command continues after line {done:,}"
-    return "the same command begins at the first line"
+    return "the same command starts at the first line"
 
 
 def _pass_over_done(text: ChunkedText, file: VectorFile, overwrite: bool) -> None:
-    """Passes over the lines that `file` has, if they are the same."""
+    """Skips the lines that `file` has already, after a check that they are the same."""
     done = file.progress
     text.skip(done.num_lines)
     if not done.num_lines or (text.num_lines, text.digest) == (done.num_lines, done.text_digest):
@@ -159,9 +159,9 @@ def _pass_over_done(text: ChunkedText, file: VectorFile, overwrite: bool) -> Non
 
 
 class _Run:
-    """Computes in this thread and writes in another one, which alone touches the file.
+    """Computes in this thread and writes in another, the only one that uses the file.
 
-    So an interrupt from the keyboard, which reaches this thread, can't hit HDF5 at work.
+    A keyboard interrupt reaches this thread, so it cannot interrupt HDF5.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class _Run:
         offset = self._text.offset - sum(len(line.text) + 1 for line in chunk)
         pending = writer.submit(self._add_sentences, chunk)
         for lines, vectors in self._compute(chunk):
-            pending.result()  # one batch waits to be written, and no more
+            pending.result()  # at most one batch waits to be written
             pending = writer.submit(self._write, lines, vectors)
             self._num_lines += len(lines)
             self._num_tokens += sum(len(line.tokens) for line in lines)

@@ -1,4 +1,4 @@
-"""Vectors of tokenized lines, each read by itself or all as one text."""
+"""Vectors of tokenized lines, independent of each other or with carried-over state."""
 
 import base64
 import hashlib
@@ -16,15 +16,15 @@ from elmo_tf.text.batches import DEFAULT_BATCH_TOKENS, batches_by_tokens
 from elmo_tf.text.chunks import Line
 from elmo_tf.vectors.sentence_vectors import SentenceVectors
 
-# Lines that were computed together, and the vectors of each.
+# The lines of a batch, and the vectors of each.
 Computed = tuple[list[Line], list[np.ndarray]]
 
 
 class PureLines:
-    """Vectors of lines that are each read by themselves, in batches of similar length.
+    """Vectors of independent lines, computed in batches of similar length.
 
     Args:
-      vectors: computes them.
+      vectors: computes the vectors.
       batch_tokens: see `batches_by_tokens`.
     """
 
@@ -33,30 +33,31 @@ class PureLines:
         self._batch_tokens = batch_tokens
 
     def __call__(self, lines: Sequence[Line]) -> Iterator[Computed]:
-        """Yields all the lines, in any order."""
+        """Yields all lines, in any order."""
         blank = [line for line in lines if not line.tokens]
         if blank:
             yield blank, [self._vectors.empty()] * len(blank)
         words = self._vectors.words(token for line in lines for token in line.tokens)
-        # The longest first, so that what does not fit into memory fails at once.
+        # Longest lines first, so that running out of memory happens at once.
         by_length = sorted((line for line in lines if line.tokens), key=_length, reverse=True)
         for batch in batches_by_tokens(by_length, self._batch_tokens, length=_length):
             yield batch, self._vectors([line.tokens for line in batch], words)
 
     def state(self) -> None:
-        """There is none."""
+        """Independent lines have no state."""
 
 
 class CarriedLines:
-    """Vectors of lines read one at a time, the LSTM state going on from each to the next.
+    """Vectors of lines computed one at a time, with the LSTM state carried over between lines.
 
-    Both directions continue where they ended: the backward one at the first token of the line
-    before. A line without tokens is still read, as its two boundaries. This is how the function
-    `dump_bilm_embeddings` of bilm-tf reads a file, given the state variables of its graph.
+    Both directions continue from their final state, which for the backward direction is that at the
+    first token of the previous line. A line without tokens is read as its two boundaries. The
+    function `dump_bilm_embeddings` of bilm-tf does the same, because its graph stores the state in
+    variables.
 
     Args:
-      vectors: computes them.
-      state: where to start, as `state` gave it, or None for zeros.
+      vectors: computes the vectors.
+      state: the initial state, as returned by `state`, or None for zeros.
     """
 
     def __init__(self, vectors: SentenceVectors, state: str | None = None) -> None:
@@ -72,7 +73,7 @@ class CarriedLines:
             yield [line], vectors
 
     def state(self) -> str:
-        """The state after the last line, in characters of JSON and without loss."""
+        """The state after the last line, exactly, as a string for JSON."""
         parts = [np.asarray(part).tobytes() for part in tf.nest.flatten(self._state)]
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
@@ -91,7 +92,7 @@ def _length(line: Line) -> int:
 
 
 def fingerprint(encoder: ElmoEncoder) -> str:
-    """A digest of all that a model's vectors depend on: its options, its weights, and its words."""
+    """A digest of everything that determines a model's vectors: options, weights, vocabulary."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(encoder.config.to_options(), sort_keys=True).encode())
     digest.update(encoder.token_input.identity())
@@ -108,24 +109,24 @@ def embed_sentences(
     layers: str = "elmo",
     batch_tokens: int = DEFAULT_BATCH_TOKENS,
 ) -> list[np.ndarray]:
-    """Vectors of many sentences, quicker than calls of the encoder one after the other.
+    """Vectors of many sentences, faster than separate calls of the encoder.
 
-    Sentences of similar length share a batch, and each distinct word of all sentences passes the
-    character CNN once. All results are in memory together; `elmo-embed` writes them to a file.
+    Sentences of similar length share a batch, and the character CNN computes each distinct word
+    once. All results are held in memory; to write them to a file, use `elmo-embed`.
 
     Args:
       encoder: the model.
-      sentences: lists of tokens; or raw strings, which become tokens by the model's own tokenizer
-        and normalization, or at white space where the model does not know any;
-        either in any form that `elmo_tf.text.forms` lists.
-      layers: which vectors, see `SentenceVectors`.
-      batch_tokens: see `batches_by_tokens`. It moves no vector by more than rounding does.
+      sentences: lists of tokens; or raw strings, which are split by the model's own tokenizer and
+        normalization, or at white space if these are unknown. See `elmo_tf.text.forms` for the
+        supported types.
+      layers: the vectors to compute; see `SentenceVectors`.
+      batch_tokens: see `batches_by_tokens`. It changes vectors only by rounding.
 
     Returns:
-      For each sentence, in the order given, a float32 array as `SentenceVectors` says.
+      A float32 array for each sentence, in the given order; see `SentenceVectors` for its shape.
 
     Raises:
-      InputError: `layers` or `batch_tokens` is not allowed; a token is not a string or holds white
+      InputError: `layers` or `batch_tokens` is not valid; a token is not a string or contains white
         space; or the tokenizer needs `tensorflow_text`, which is not installed.
 
     Example:

@@ -1,4 +1,4 @@
-"""Vectors of tokenized sentences: one choice of layers, and nothing computed besides."""
+"""Vectors of tokenized sentences, for one choice of layers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -15,10 +15,10 @@ from elmo_tf.vectors.word_vectors import WordVectors
 
 
 class Words(NamedTuple):
-    """Word embeddings of some tokens.
+    """Word embeddings of a set of tokens.
 
     Attributes:
-      rows: the row of each token; both boundaries are among them.
+      rows: the row of each token, including both boundaries.
       embeddings: `[words, projection_dim]`.
     """
 
@@ -31,13 +31,13 @@ class SentenceVectors:
 
     With P = `projection_dim` and n LSTM layers:
 
-        all       `[n + 1, tokens, 2 * P]`  the word embedding doubled, then each LSTM layer
+        all       `[n + 1, tokens, 2 * P]`  the word embedding, repeated, then each LSTM layer
         elmo      `[tokens, 2 * P]`         the model's scalar mix of these
         top       `[tokens, 2 * P]`         the last LSTM layer
-        average   `[tokens, 2 * P]`         the plain mean of all n + 1
-        word      `[tokens, P]`             the word embedding; no LSTM is run
+        average   `[tokens, 2 * P]`         the mean of all n + 1 layers
+        word      `[tokens, P]`             the word embedding; the LSTMs are not computed
 
-    One trace serves batches of every size and length, and all objects of one encoder.
+    All batch sizes and lengths, and all objects of one encoder, share one trace.
 
     Args:
       encoder: the model.
@@ -52,13 +52,13 @@ class SentenceVectors:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Of a sentence's vectors; None stands for its number of tokens."""
+        """The shape of a sentence's vectors, with None for its number of tokens."""
         lstm = self._encoder.config.lstm
         dim = lstm.projection_dim * (1 if self._layers == "word" else 2)
         return (lstm.num_layers + 1, None, dim) if self._layers == "all" else (None, dim)
 
     def zero_state(self) -> BiLmState:
-        """The state before any text, of one row."""
+        """The zero state of one row."""
         return self._encoder.zero_state(1)
 
     def empty(self) -> np.ndarray:
@@ -66,12 +66,12 @@ class SentenceVectors:
         return np.zeros([size or 0 for size in self.shape], np.float32)
 
     def words(self, tokens: Iterable[bytes]) -> Words:
-        """Embeds each distinct token once, however many batches it occurs in.
+        """Embeds each distinct token once, although it may occur in several batches.
 
-        What is frequent in one batch is so in the next: of 512 sentences of 30 tokens a quarter of
-        the tokens are distinct, in batches of 32 of them half.
+        Batches share frequent words: of the tokens of 512 sentences of 30 tokens a quarter are
+        distinct, in batches of 32 sentences half.
         """
-        # In the order of their first occurrence, so that a repeated run gives the same bits.
+        # Keep the order of first occurrence, so that a repeated run is bitwise equal.
         distinct = list(dict.fromkeys([*self._boundaries, *tokens]))
         rows = {token: row for row, token in enumerate(distinct)}
         return Words(rows, self._embed(distinct))
@@ -79,11 +79,11 @@ class SentenceVectors:
     def __call__(
         self, sentences: Sequence[Sequence[bytes]], words: Words | None = None
     ) -> list[np.ndarray]:
-        """Vectors of each sentence, float32 of `shape`, each read by itself.
+        """Vectors of independent sentences, float32 of `shape` each.
 
         Args:
-          sentences: their tokens.
-          words: embeddings of all these tokens, if they are there already.
+          sentences: lists of tokens.
+          words: embeddings of all these tokens, if already computed.
         """
         arguments = self._arguments(sentences, words)
         return _rows(self._run(*arguments)[0], arguments[-1])
@@ -91,21 +91,21 @@ class SentenceVectors:
     def carry(
         self, sentences: Sequence[Sequence[bytes]], state: BiLmState
     ) -> tuple[list[np.ndarray], BiLmState]:
-        """As the call, each row from its state; also the state after it, boundaries included."""
+        """Like a call, with an initial state per row; also returns the state after each row."""
         arguments = self._arguments(sentences, None)
         vectors, after = self._run(*arguments, state)
-        assert after is not None  # there is one after a state that was given
+        assert after is not None  # because an initial state was given
         return _rows(vectors, arguments[-1]), after
 
     def _arguments(
         self, sentences: Sequence[Sequence[bytes]], words: Words | None
     ) -> tuple[tf.Tensor, np.ndarray, np.ndarray]:
-        """Embeddings, their rows for each place `[batch, max_tokens + 2]`, lengths `[batch]`."""
+        """Embeddings, row indices `[batch, max_tokens + 2]` into them, and lengths `[batch]`."""
         if words is None:
             words = self.words(token for sentence in sentences for token in sentence)
         lengths = np.array([len(sentence) for sentence in sentences], np.int32)
         begin, end = self._boundaries
-        # Past a sentence's end there may be anything; the end is there already.
+        # Padding may have any index; that of `</S>` is always in the table.
         places = np.full([len(lengths), lengths.max(initial=0) + 2], words.rows[end], np.int32)
         places[:, 0] = words.rows[begin]
         for row, sentence in enumerate(sentences):
@@ -127,7 +127,7 @@ def _compute(
     model: pipeline.Model,
     name: str,
 ) -> tuple[tf.Tensor, BiLmState | None]:
-    """Vectors `[batch, ..., max_tokens, dim]` and, if there was a state, the next one."""
+    """Vectors `[batch, ..., max_tokens, dim]` and, with an initial state, the next state."""
     words = tf.gather(embeddings, places)  # [batch, max_tokens + 2, P]
     if name == "word":
         return tf.cast(words[:, 1:-1], tf.float32), state

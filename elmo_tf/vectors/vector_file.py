@@ -1,4 +1,4 @@
-"""HDF5 files of vectors, a dataset for each line, that an interrupted run continues.
+"""HDF5 files of vectors, with one dataset per line, written by resumable runs.
 
     with VectorFile("vectors.hdf5", settings={"layers": "top"}) as file:
         for number in range(file.progress.num_lines, len(lines)):
@@ -7,7 +7,7 @@
             file.commit(Progress(num_lines=number + 1))
         file.finish()
 
-Until it is finished, the file grows in the directory `vectors.hdf5.partial`.
+Until it is finished, the file is in the directory `vectors.hdf5.partial`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from elmo_tf.storage.journaled_file import JournaledFile
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
-# HDF5 1.8 and later read it. Its groups are trees in which a new name changes a few pages only,
-# however many there are; in those of the default a table of all names is written again.
+# The format of HDF5 1.8. Its groups are trees, in which a new name changes only a few pages. In the
+# default format, a table of all names would be rewritten.
 _FORMAT = ("v108", "v108")
-_LONGEST_STRING = 2**31 - 1  # bytes, of NumPy
+_LONGEST_STRING = 2**31 - 1  # bytes, NumPy's limit
 _PIECE = 1 << 20
 
-# What is in the directory of an unfinished file.
+# Files in the directory of an unfinished file.
 _VECTORS, _SENTENCES = "vectors.hdf5", "sentences.json"
 _PARTS = (_VECTORS, f"{_VECTORS}.journal", f"{_VECTORS}.journal.new", _SENTENCES)
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
-      num_lines: lines of the input that are done, the first ones.
-      num_tokens: tokens in them.
-      text_digest: of the text of these lines.
-      state: what else a run needs to go on, any value of JSON.
+      num_lines: number of completed lines at the beginning of the input.
+      num_tokens: number of tokens in them.
+      text_digest: digest of their text.
+      state: additional state for resuming, any JSON value.
     """
 
     num_lines: int = 0
@@ -58,28 +58,28 @@ class Progress:
 
 
 class VectorFile:
-    """An HDF5 file under construction; a context manager.
+    """Context manager for an HDF5 file of vectors that is being written.
 
-    Datasets `"0"`, `"1"`, ... hold the vectors of the lines. `sentence_to_index`, of shape `(1,)`,
-    holds a JSON object from the text of each line to its number, as AllenNLP writes it.
+    Datasets `"0"`, `"1"`, ... hold the vectors of the lines. As in AllenNLP, `sentence_to_index`,
+    of shape `(1,)`, holds a JSON object that maps the text of each line to its number.
 
-    A run that is killed at any moment loses what it did after its last commit and no more: the next
-    one finds it in `progress`. Not for two threads at once.
+    A run that is killed at any moment loses only its work after the last commit; the next run finds
+    that commit in `progress`. The class is not thread-safe.
 
     Args:
-      output_file: where the file will be after `finish`. Before, nothing is there.
-      settings: what the vectors depend on, by name. An unfinished file is continued only if it was
-        begun with the same. They become attributes of the finished file.
-      overwrite: whether `finish` may replace a file, and an unfinished file that was begun with
-        other settings is thrown away.
+      output_file: path of the finished file, which appears with `finish`.
+      settings: settings that the vectors depend on, by name. An unfinished file is resumed only if
+        its settings are equal. They become attributes of the finished file.
+      overwrite: whether `finish` may replace a file, and whether to discard an unfinished file with
+        different settings.
 
     Attributes:
-      progress: as of the last commit, which an earlier process may have made.
-      partial: the directory that holds the unfinished file.
+      progress: the progress at the last commit, possibly of an earlier process.
+      partial: the directory of the unfinished file.
 
     Raises:
-      InputError: see `check_output`; or there is an unfinished file that was begun with other
-        settings, or that another process is writing.
+      InputError: see `check_output`; or there is an unfinished file with different settings, or one
+        that another process is writing.
     """
 
     _hdf5: h5py.File
@@ -108,22 +108,22 @@ class VectorFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as stack:  # the last is called first
-            stack.callback(self._file.close)  # and with it the lock
+        with contextlib.ExitStack() as stack:  # the last callback is called first
+            stack.callback(self._file.close)  # also releases the lock
             stack.callback(self._remove_if_useless)
             stack.callback(self._close_sentences)
             stack.callback(self._hdf5.close)
 
     def _close_sentences(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk costs what was not committed
+        with contextlib.suppress(OSError):  # a full disk loses only uncommitted work
             self._sentences.close()
 
     def _remove_if_useless(self) -> None:
-        if self._file.record is None:  # nothing that a later run could use
+        if self._file.record is None:  # nothing was committed
             self._remove_partial()
 
     def _remove_partial(self) -> None:
-        """Removes what this class wrote, and the directory if nothing else is in it."""
+        """Removes the files of this class, and the directory if it is then empty."""
         for name in _PARTS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.partial, name))
@@ -131,14 +131,14 @@ class VectorFile:
             os.rmdir(self.partial)
 
     def restart(self) -> None:
-        """Throws away what is there and begins at the first line."""
+        """Discards the unfinished file and starts at the first line."""
         self._hdf5.close()
         self._sentences.close()
         self._file.reset()
         self._open()
 
     def write(self, number: int, vectors: np.ndarray) -> None:
-        """Adds the vectors of line `number`, of any shape and type of floats. May be empty."""
+        """Adds the vectors of line `number`: floats of any shape and dtype, possibly empty."""
         vectors = np.ascontiguousarray(vectors, vectors.dtype.newbyteorder("<"))
         offset = self._allocate(str(number), vectors.dtype, vectors.shape)
         if vectors.size:
@@ -147,19 +147,19 @@ class VectorFile:
     def add_sentence(self, number: int, line: bytes) -> None:
         """Adds line `number` to `sentence_to_index`.
 
-        Its key is the text without white space at both ends. A byte that is not UTF-8 becomes the
-        lone surrogate that Python's "surrogateescape" makes of it. Of lines with the same text a
-        reader of the JSON keeps the last one, as AllenNLP did.
+        Its key is the text without white space at both ends. An invalid UTF-8 byte becomes a lone
+        surrogate, as in Python's "surrogateescape". Of lines with equal text, JSON readers keep the
+        last, as in AllenNLP.
         """
         key = json.dumps(line.decode("utf-8", "surrogateescape").strip())
         separator = ", " if self._sentences.tell() else ""
         self._sentences.write(f'{separator}{key}: "{number}"'.encode("ascii"))
 
     def commit(self, progress: Progress) -> None:
-        """Makes all that was added so far last, together with `progress`.
+        """Commits everything added so far, together with `progress`.
 
         Raises:
-          OSError: the disk is full, or was full before.
+          OSError: the disk is full, or was full at an earlier write.
         """
         self._hdf5.flush()
         self._sentences.flush()
@@ -174,10 +174,11 @@ class VectorFile:
         self.progress = progress
 
     def finish(self) -> bool:
-        """Completes the file, after the last commit, and moves it to its place in one step.
+        """Completes the file after the last commit and moves it to `output_file` atomically.
 
         Returns:
-          Whether there is a `sentence_to_index`: JSON of 2 GiB would be more than NumPy can read.
+          Whether the file has `sentence_to_index`, which is omitted if it exceeds NumPy's limit of
+          2 GiB.
         """
         is_indexed = self._write_sentence_to_index()
         self._hdf5.attrs.update(self._settings)
@@ -208,7 +209,7 @@ class VectorFile:
         )
 
     def _open(self) -> None:
-        """Opens what is there as of the last commit, of this process or an earlier one."""
+        """Opens the files in the state of the last commit, of this or an earlier process."""
         record = self._file.record
         self.progress = Progress(**record["progress"]) if record else Progress()
         self._hdf5 = h5py.File(self._file, "r+" if record else "w", libver=_FORMAT)
@@ -218,9 +219,9 @@ class VectorFile:
         self._sentences.seek(0, os.SEEK_END)
 
     def _write_sentence_to_index(self) -> bool:
-        """Writes it piece by piece: it is as long as the input's text."""
+        """Writes it in parts, because it is as long as the input text."""
         size = self._sentences.tell() + len(b"{}")
-        if SENTENCE_TO_INDEX in self._hdf5:  # of a run that was killed before the move
+        if SENTENCE_TO_INDEX in self._hdf5:  # an earlier run was killed before the move
             del self._hdf5[SENTENCE_TO_INDEX]
         if size > _LONGEST_STRING:
             return False
@@ -232,9 +233,9 @@ class VectorFile:
         return True
 
     def _allocate(self, name: str, kind: np.dtype, shape: tuple[int, ...]) -> int:
-        """Makes a dataset and returns the place of its content in the file.
+        """Creates a dataset and returns the offset of its content in the file.
 
-        HDF5 keeps the tables; the content is written without it, which copies nothing.
+        HDF5 writes the metadata. We write the content without HDF5, which avoids copies.
         """
         space = h5py.h5s.create_simple(shape)
         dataset = h5py.h5d.create(
@@ -244,10 +245,10 @@ class VectorFile:
 
 
 def check_output(output_file: str, overwrite: bool) -> str:
-    """Where the file will be; called early, it saves loading a model in vain.
+    """The real path of the output file. Call this before loading a model.
 
     Raises:
-      InputError: a file is there and `overwrite` is False, or see `files.check_target`.
+      InputError: the file exists and `overwrite` is False; or see `files.check_target`.
     """
     target = files.check_target(output_file)
     if os.path.exists(target) and not overwrite:

@@ -7,12 +7,12 @@ import tensorflow as tf
 from elmo_tf.model import pipeline
 from elmo_tf.model.encoder import ElmoEncoder
 
-# Bounds the memory of the widest convolution, whose windows are many for each word.
+# Limits the memory of the widest convolution, which has many windows per word.
 _WORDS_AT_ONCE = 512
 
 
 class WordVectors:
-    """Computes the word embeddings of an encoder for lists of words of any length.
+    """Computes an encoder's word embeddings for any number of words.
 
     Args:
       encoder: the model.

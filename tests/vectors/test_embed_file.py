@@ -141,7 +141,7 @@ def test_a_full_disk_names_the_output_and_how_to_continue(encoder, folder, right
     monkeypatch.setattr(os, "pwrite", full)
     allowed = 100
     message = "out: cannot be written: No space left on device; "
-    assert embed() == message + "the same command begins at the first line"
+    assert embed() == message + "the same command starts at the first line"
     assert not os.path.exists("out.partial")
     allowed = 40_000
     assert re.fullmatch(message + r"the same command continues after line \d+", embed())
