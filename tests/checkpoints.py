@@ -1,4 +1,4 @@
-"""What tests want to know of the checkpoints of a run."""
+"""Access to the checkpoints of a run, for tests."""
 
 from elmo_tf.formats import locate
 

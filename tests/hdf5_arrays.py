@@ -1,11 +1,11 @@
-"""Arrays of HDF5 files, read by h5py alone."""
+"""Reads arrays of HDF5 files with h5py only."""
 
 import h5py
 import numpy as np
 
 
 def read_arrays(path) -> dict[str, np.ndarray]:
-    """All datasets of a file by their paths in it."""
+    """All datasets of a file, by path."""
     arrays = {}
 
     def keep(name: str, item: h5py.HLObject) -> None:

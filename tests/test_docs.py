@@ -1,4 +1,4 @@
-"""What the pages of `docs/`, the site and the changelog say is compared with the code."""
+"""Compares the pages of `docs/`, the site and the changelog with the code."""
 
 import importlib.util
 import re
@@ -23,7 +23,7 @@ def page(project_dir):
 
 @pytest.fixture(scope="module")
 def shapes():
-    """The shape of each step for "The cat sat" and a model of the size "tiny"."""
+    """The shape of each step for "The cat sat" with a model of size "tiny"."""
     config = elmo_tf.ElmoConfig.from_size("tiny")
     encoder = elmo_tf.ElmoEncoder(config, without_initialization=True)
     cnn = encoder.token_layer

@@ -1,4 +1,4 @@
-"""The command: against what bilm-tf computed, and what its user sees."""
+"""The command elmo-embed: vectors compared with bilm-tf's, and its terminal output."""
 
 import functools
 import io
@@ -46,7 +46,7 @@ def model(small_pair):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, model):
-    """The working directory, with a text and a model in it."""
+    """A working directory with a text and a model."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_bytes(TEXT)
     (tmp_path / "model").symlink_to(model)
@@ -105,7 +105,7 @@ def test_what_is_said_and_written(folder, capfd):
 
 def test_a_pipe(folder, project_dir):
     environment = {**os.environ, "PYTHONPATH": str(project_dir)}
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # a user's shell does not have it
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # as in a user's shell
     command = [sys.executable, "-m", "elmo_tf.embed", "--model=model", "--input_file=/dev/stdin"]
     result = subprocess.run(
         [*command, "--output_file=out.hdf5", "--layers=word", "--dtype=float16"],
@@ -279,7 +279,7 @@ def has_changed(path, since):
 
 @pytest.mark.slow
 def test_kills_at_random_moments(folder, project_dir):
-    """Real ones, from the first import on; what comes out is as if nothing had happened."""
+    """SIGKILL at random moments, from the first import on; the final file is not affected."""
     choose, num_lines = random.Random(11), 30_000
     text = b"".join(b"line %d" % n + b" of it" * (n % 5) + b"\n" for n in range(num_lines))
     (folder / "text.txt").write_bytes(text)
@@ -292,10 +292,10 @@ def test_kills_at_random_moments(folder, project_dir):
         environment = {**os.environ, "PYTHONPATH": str(project_dir)}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         with process:
-            if len(begins) in (0, 4):  # wherever that is: imports, loading, the first lines
+            if len(begins) in (0, 4):  # at any moment: imports, loading, the first lines
                 time.sleep(choose.uniform(0.5, 6))
                 process.kill()
-            elif len(begins) < 8:  # soon after it made some progress, however quick the machine
+            elif len(begins) < 8:  # soon after some progress, independent of the machine's speed
                 while process.poll() is None and not has_changed(journal, started):
                     time.sleep(0.01)
                 time.sleep(choose.uniform(0, 0.4))

@@ -1,4 +1,4 @@
-"""Lists, names and shapes in errors of one line: short whatever was found."""
+"""Lists, names and shapes in one-line errors are shortened."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""elmo-inspect: lines or JSON of a model, and the table of published ones."""
+"""The command elmo-inspect: lines or JSON about a model, and the table of models with names."""
 
 import json
 import shutil

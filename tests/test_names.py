@@ -1,4 +1,4 @@
-"""Rules of names that hold in the whole source, read with `ast`."""
+"""Naming rules for the whole source, checked with `ast`."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 
 
 def fields_that_hide_methods(source: str) -> list[str]:
-    """Fields of named tuples that would take the place of `tuple.index` or `tuple.count`."""
+    """Fields of named tuples that would hide `tuple.index` or `tuple.count`."""
     return [
         f"{cls.name}.{field.target.id}"
         for cls in ast.walk(ast.parse(source))
@@ -38,7 +38,7 @@ def test_a_field_that_hides_a_method_is_found(base):
 
 
 def flags_in_strings(source: str) -> list[str]:
-    """Names of flags in strings other than docstrings, such as messages of errors."""
+    """Names of flags in strings other than docstrings, such as error messages."""
     tree = ast.parse(source)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {
@@ -56,7 +56,7 @@ def flags_in_strings(source: str) -> list[str]:
 
 
 def test_the_library_knows_no_flags(project_dir: Path):
-    """Its errors name arguments; a command shows flags in their place."""
+    """Errors of the library name arguments, which commands replace with flags."""
     paths = [
         path for path in (project_dir / "elmo_tf").glob("*/**/*.py") if path.parts[-2] != "cli"
     ]

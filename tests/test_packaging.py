@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold. The wheel has `elmo_tf` and no other name at its top."""
+"""Contents of the wheel and the sdist. The wheel installs only the top-level name `elmo_tf`."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ assert "export" not in sys.modules
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory, project_dir):
-    """A copy, since building leaves files in the source."""
+    """A copy of the source, because building leaves files in it."""
     folder = tmp_path_factory.mktemp("source") / "clone"
     subprocess.run(
         ["git", "clone", "--quiet", "--no-hardlinks", str(project_dir), str(folder)], check=True
@@ -32,7 +32,7 @@ def source(tmp_path_factory, project_dir):
 
 
 def build_wheel(source, folder):
-    """The wheel's files by name, with their contents."""
+    """The contents of the wheel's files, by name."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
     command += ["--no-build-isolation", f"--wheel-dir={folder}", str(source)]
     subprocess.run(command, check=True)
@@ -80,7 +80,7 @@ def test_wheel_holds_every_module(unpacked_wheel, project_dir):
         ["git", "ls-files", "elmo_tf", "export"],
         cwd=project_dir, check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
-    # In a checkout elmo_tf/export/__init__.py leads to the folder that the wheel has in its place.
+    # In a checkout, elmo_tf/export/__init__.py redirects to the folder that the wheel has here.
     expected = {f"elmo_tf/{path}" if path.startswith("export/") else path for path in listed}
     held = {
         str(path.relative_to(unpacked_wheel))
@@ -95,7 +95,7 @@ def test_a_users_own_module_named_export_is_no_obstacle(unpacked_wheel, tmp_path
     (tmp_path / "export.py").write_text("raise RuntimeError('the module of the user')\n")
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(unpacked_wheel)],
-        cwd=tmp_path,  # `python -c` looks for modules here first
+        cwd=tmp_path,  # `python -c` searches this directory first
         env={"PYTHONPATH": str(unpacked_wheel), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
         check=True,
     )

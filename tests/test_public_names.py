@@ -1,4 +1,4 @@
-"""The package's own names: there when asked for, and not before."""
+"""Public names of the package are imported at their first use."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ CONFIG = models.small_config(max_characters_per_token=50)
 PROJECTION = CONFIG.lstm.projection_dim
 SENTENCES = ["The cat sat on the mat .", "Rain fell .", "It was late , so we left the house ."]
 
-# A fenced block is an example; what is only indented is not (`make demo` has its own test).
+# A fenced block is an example; an indented block is not (`make demo` has a separate test).
 EXAMPLE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHAPE = re.compile(r"#.*?(\[[^\]]*\])")
 
@@ -42,7 +42,7 @@ def training_page(project_dir):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working directory of the examples: a published model, and text."""
+    """The working directory of the examples, with a model in bilm-tf format and text."""
     monkeypatch.chdir(tmp_path)
     models.write_pair(tmp_path, models.small_encoder(CONFIG))
     for path in ("train/1.txt", "train/2.txt", "heldout/1.txt", "text.txt"):
@@ -52,7 +52,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run_shell(code, project_dir):
-    """As in a shell where the environment is active."""
+    """Runs a block in a shell with the active environment."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
     subprocess.run(
         ["bash", "-e", "-c", code],
@@ -63,7 +63,7 @@ def run_shell(code, project_dir):
 
 
 def run_python(code, names, sizes=None):
-    """Runs a block, and compares what expressions give with the shapes in their comments."""
+    """Runs a block and compares the shapes of expressions with their comments."""
     sizes = sizes or {"P": PROJECTION}
     lines = code.splitlines()
     num_compared = 0
@@ -150,7 +150,7 @@ def commands_of(code, project_dir):
     )
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
-        while words and re.match(r"[A-Z_]+=", words[0]):  # a variable for this command alone
+        while words and re.match(r"[A-Z_]+=", words[0]):  # an environment variable
             words.pop(0)
         if words[:2] == ["python", "-m"]:
             yield importlib.import_module(words[2]), words[3:]
@@ -159,7 +159,7 @@ def commands_of(code, project_dir):
 
 
 def test_commands_of_the_training_page_are_right(training_page, project_dir):
-    """Every flag is there, takes its value, and nothing that is required is missing."""
+    """Every flag exists and accepts its value, and no required flag is missing."""
     examples = EXAMPLE.findall(training_page)
     assert training_page.count("```") == 2 * len(examples)
     assert {language for language, _ in examples} == {"sh", "shell", "text"}
@@ -217,7 +217,7 @@ def num_parameters(entries):
 
 @pytest.mark.slow
 def test_examples_of_the_training_page_run(training_page, project_dir, folder):
-    """Those in blocks of the kind `sh`; trainings end after two steps."""
+    """Examples in `sh` blocks run; trainings end after two steps."""
     lines = [*SENTENCES, "Снег шёл , и поезд ушёл .", "火车 来 了 。"] * 5
     for path in ("train/1.txt", "train/2.txt", "heldout/1.txt"):
         Path(path).write_text("\n".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command: from text to the vocabulary file, and what it refuses."""
+"""The command elmo-vocab: the vocabulary file, and errors."""
 
 import os
 import re
@@ -16,7 +16,7 @@ TEXT = b"\xef\xbb\xbfthe cat sat\r\n\r\non  the mat\tthe end"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working directory, with a text in it."""
+    """A working directory with a text."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_bytes(TEXT)
     return tmp_path
@@ -55,7 +55,7 @@ def test_raw_text(folder):
 
 
 def test_training_fixture(fixtures_dir, folder):
-    """Its vocabulary holds the frequent words of its text; ours has them all."""
+    """The fixture's vocabulary has the frequent words of its text; ours has all words."""
     training = fixtures_dir / "training"
     assert run(inputs=training / "train.txt") == 0
     theirs = Vocabulary.from_file(training / "vocab.txt").words
@@ -122,7 +122,7 @@ def test_wrong_places_are_found_before_reading(
 def test_memory_grows_with_distinct_words_only(folder, monkeypatch):
     monkeypatch.setattr(tokens, "_BATCH_BYTES", 10_000)
     (folder / "text.txt").write_bytes(b"some words again and again\n" * 50_000)
-    run()  # imports what it needs
+    run()  # imports modules first
     tracemalloc.start()
     assert run() == 0
     _, peak = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""Commands as a shell sees them: what goes to which stream, and the exit status."""
+"""Output streams and exit statuses of commands."""
 
 import importlib
 import locale
@@ -46,7 +46,7 @@ def raising(error):
 
 
 def run_python(program, *, keep_log_level=False, **options):
-    """Runs Python as a user would, whose shell does not have the tests' settings."""
+    """Runs Python in a user's environment, without the tests' settings."""
     environment = dict(os.environ) | options.pop("environment", {})
     if not keep_log_level:
         environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
@@ -162,7 +162,7 @@ def test_failures_are_one_line(capsys, error, status, message):
         ),
         (InputError("x exists; fast=True helps", "fast=True"), "x exists; --fast helps"),
         (InputError("texts: none; depth is 2", "texts", "depth"), "--input_file: none; depth is 2"),
-        (InputError("count must be 1"), "count must be 1"),  # of a file, not of the call
+        (InputError("count must be 1"), "count must be 1"),  # about a file, not an argument
     ],
 )
 def test_arguments_of_the_library_are_shown_as_flags(error, message):
@@ -184,7 +184,7 @@ def test_out_of_memory_says_what_was_asked_for(capsys):
         assert command_line.run(values, raising(error), [], "", needs_tensorflow=False) == 1
         message = "out of memory with --batch_size=7, --unroll_steps=3"
         assert capsys.readouterr().err == f"{PROGRAM}: {message}\n"
-    with pytest.raises(kind):  # a full disk
+    with pytest.raises(kind):  # for example, a full disk
         command_line.run(values, raising(kind("No space left")), [], "", needs_tensorflow=False)
 
 
@@ -232,7 +232,7 @@ def test_help_needs_no_other_flag(capsys, argument):
 
 
 def commands():
-    """The modules of all commands, by what makes one."""
+    """The modules of all commands, which are found by their contents."""
     found = []
     for package in ("elmo_tf", "export"):
         for path in sorted((PROJECT_DIR / package).glob("*.py")):
@@ -242,7 +242,7 @@ def commands():
 
 
 def test_help_waits_for_no_large_library(project_dir):
-    """All commands in one process: what one of them imports is there for the others too."""
+    """All commands run in one process, so an import by one of them affects the others."""
     program = (
         "import runpy, sys\n"
         "for module in sys.stdin.read().split():\n"
@@ -389,7 +389,7 @@ DOOR_NAMES = ("vocab", "train", "evaluate", "score", "embed", "export_elmo", "ex
 
 @pytest.mark.parametrize("name", DOOR_NAMES)
 def test_values_of_any_length_give_short_errors(name, capsys, monkeypatch):
-    """Of each command, every flag of text by itself."""
+    """Every string flag of each command, one at a time."""
     module = importlib.import_module(f"{'export' if 'export' in name else 'elmo_tf'}.{name}")
     monkeypatch.setattr(command_line, "load_tensorflow", lambda: None)
     is_text = [f for f in module._FLAGS if module._FLAGS[f].flag_type() == "string"]

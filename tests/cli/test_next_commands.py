@@ -1,4 +1,4 @@
-"""The commands that a run ends with, beyond those of the plainest run (see tests/test_train.py)."""
+"""The suggested commands at the end of a run; tests/test_train.py has those of a simple run."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP: one line, the exit status that shells give, and nothing left behind."""
+"""SIGTERM and SIGHUP: one line, the exit status of shells, and complete cleanup."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def run(body):
 
 def send(number):
     os.kill(os.getpid(), number)
-    time.sleep(60)  # Python's handlers run between two of its instructions
+    time.sleep(60)  # Python runs signal handlers between two instructions
 
 
 @pytest.mark.parametrize(("number", "status"), NUMBERS)
@@ -68,7 +68,7 @@ def test_a_second_one_at_once_does_not_end_the_cleaning_up(capsys):
 
 
 def test_a_later_one_is_heard(monkeypatch):
-    """The first may come where Python drops exceptions, as in `__del__`."""
+    """The first signal may arrive where Python drops exceptions, such as in `__del__`."""
     monkeypatch.setattr(signals, "_SECONDS_APART", 0.0)
 
     def body():

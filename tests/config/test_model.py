@@ -50,7 +50,7 @@ LEFT_OUT = object()
 
 
 def options_with(key, value):
-    """A copy of OPTIONS in which the dotted `key` is `value`, or missing."""
+    """A copy of OPTIONS in which the dotted `key` has `value`, or is missing."""
     options = copy.deepcopy(OPTIONS)
     *sections, last = key.split(".")
     target = options
@@ -171,7 +171,7 @@ def test_variants_of_the_zoo(fixtures_dir):
 @pytest.mark.parametrize(
     ("key", "value", "section", "field", "expected"),
     [
-        # What bilm-tf makes of a key that is not there.
+        # The defaults of bilm-tf for missing keys.
         ("lstm.n_layers", LEFT_OUT, "lstm", "num_layers", 1),
         ("lstm.cell_clip", LEFT_OUT, "lstm", "cell_clip", None),
         ("lstm.proj_clip", LEFT_OUT, "lstm", "projection_clip", None),

@@ -1,4 +1,4 @@
-"""How a run trains: defaults, JSON and refusals."""
+"""Settings of a run: defaults, JSON and errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Occurrences of a word: finding, comparing, laying out and showing them."""
+"""Occurrences of a word: search, neighbours, layout and excerpts."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_surface_cues_are_chosen_by_what_they_still_explain():
     )  # fmt: skip
     assert several[0].cues() == ["the close", "close of"]
     assert several[-1].cues() == ["close it"]
-    # "close of" is as frequent as "close it" at first, but explains nothing after "the close".
+    # "close of" is as frequent as "close it", but all its occurrences contain "the close".
     cues = ["the close"] * 3 + [None, "close it", "close it"]
     assert occurrences.surface_cues(several, 2) == cues
     cues[3] = "close the"
@@ -64,7 +64,7 @@ def test_nearest_by_cosine():
     assert [row for row, _ in nearest] == [row for row, _ in expected[:3]]
     np.testing.assert_allclose([c for _, c in nearest], [c for _, c in expected[:3]])
     assert len(occurrences.nearest(vectors, 4, candidates, 99)) == 5
-    longer = vectors * np.linspace(1, 50, 11)[:, np.newaxis]  # length must not matter
+    longer = vectors * np.linspace(1, 50, 11)[:, np.newaxis]  # the norm must not matter
     assert [row for row, _ in occurrences.nearest(longer, 4, candidates, 3)] == [
         row for row, _ in nearest
     ]
@@ -85,7 +85,7 @@ def test_principal_components_are_those_of_the_covariance():
     np.testing.assert_allclose(np.abs(points), np.abs(expected), rtol=1e-9)
     np.testing.assert_allclose(shares, values[::-1][:3] / values.sum())
     assert points.shape == (23, 3)
-    # Whatever the sign the library picks: the farthest point is on the positive side.
+    # The farthest point is on the positive side, whatever sign the library returns.
     assert (points.max(axis=0) == np.abs(points).max(axis=0)).all()
 
 

@@ -1,4 +1,4 @@
-"""The picture: a PNG with a colour for each cue and everything that was asked for."""
+"""The picture: a PNG with a colour for each cue, marks and labels."""
 
 import matplotlib.image
 import numpy as np

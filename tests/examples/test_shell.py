@@ -1,4 +1,4 @@
-"""Commands shown and run: what is seen, what fails, and who hears a signal."""
+"""Commands that the demo shows and runs: output, failures and signals."""
 
 import os
 import shlex
@@ -55,7 +55,7 @@ print("finished", flush=True)
 @pytest.mark.parametrize(
     ("number", "seconds", "printed"),
     [
-        # The terminal sends Ctrl-C to the command itself: it is waited for, and not told again.
+        # The terminal sends Ctrl-C to the command too: wait for it, and do not send it again.
         (signal.SIGINT, "1", "finished"),
         (signal.SIGTERM, "60", "told"),
     ],
@@ -80,7 +80,7 @@ def test_signals(tmp_path, capfd, number, seconds, printed):
 
 
 def test_a_signal_that_is_ignored_interrupts_nothing(capfd, terminal_signals):
-    """A script's job in the background gets no Ctrl-C."""
+    """A background job of a script ignores Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     send = "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('finished')"
     shell.run_python(["-c", send])

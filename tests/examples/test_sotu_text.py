@@ -1,4 +1,4 @@
-"""The demo's text: where sentences end, and which speeches are held out."""
+"""The demo's text: sentence boundaries, and held-out speeches."""
 
 import importlib.util
 
@@ -21,7 +21,7 @@ from examples import sotu_text
         ("The U.S. Army and J. Q. Adams.", ["The U.S. Army and J. Q. Adams."]),
         ("Section 5, etc. of the act.", ["Section 5, etc. of the act."]),
         ("Roe v. Wade stands. So be it.", ["Roe v. Wade stands.", "So be it."]),
-        ("Programs. Now.", ["Programs.", "Now."]),  # "ms." is an abbreviation as a word only
+        ("Programs. Now.", ["Programs.", "Now."]),  # "ms." is an abbreviation only as a word
         ("Thank you. [Laughter] We go on. [applause]", ["Thank you.", "We go on."]),
         ("Two  spaces \t here.  Yes.", ["Two spaces here.", "Yes."]),
         ("* * *", []),

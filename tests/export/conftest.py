@@ -14,7 +14,7 @@ def encoder():
 
 @pytest.fixture(scope="session")
 def exported(encoder, tmp_path_factory):
-    """The path of an export with the defaults, a vocabulary, and an archive beside it."""
+    """The path of an export with default settings, a vocabulary, and an archive next to it."""
     folder = tmp_path_factory.mktemp("export")
     (folder / "words.txt").write_bytes(VOCABULARY)
     path = folder / "exported"
@@ -35,7 +35,7 @@ def loaded(exported):
 
 @pytest.fixture(scope="session")
 def loaded_trainable(encoder, tmp_path_factory):
-    """An export in which everything can be trained, loaded."""
+    """A loaded export in which everything is trainable."""
     path = tmp_path_factory.mktemp("export") / "trainable"
     saved_model.export(encoder, path, trainable="all")
     return tf.saved_model.load(str(path))

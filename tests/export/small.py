@@ -1,4 +1,4 @@
-"""A small encoder whose sizes all differ, and how its outputs are compared."""
+"""A small encoder with all sizes different, and a comparison of outputs."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ VOCABULARY = b"<S>\n</S>\n<UNK>\nthe\n"
 
 
 def make_encoder():
-    """Random weights, and a scalar mix that differs from an untrained one."""
+    """An encoder with random weights and a scalar mix that differs from the initial one."""
     return models.small_encoder(CONFIG)
 
 
 def difference(actual, expected):
-    """The largest difference between outputs, which must have the same names."""
+    """The largest difference between two outputs with equal names."""
     assert set(actual) == set(expected)
     pairs = [(np.asarray(actual[n], float), np.asarray(expected[n], float)) for n in expected]
     assert all(a.shape == b.shape for a, b in pairs)
@@ -22,10 +22,10 @@ def difference(actual, expected):
 
 
 def trace_counts(model):
-    """How often the call and both functions of a loaded export were traced since it was loaded.
+    """Number of traces of the call and both functions of an export since it was loaded.
 
-    What is loaded wraps what was saved: those inner functions are never traced again, and counting
-    them shows nothing.
+    Loaded functions wrap the saved ones. The inner functions are never traced again, so counting
+    their traces is useless.
     """
     functions = (model.__call__, model.tokens, model.char_ids)
     return [function.experimental_get_tracing_count() for function in functions]

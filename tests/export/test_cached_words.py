@@ -1,4 +1,4 @@
-"""An export that looks word embeddings up gives what the one that computes them all gives."""
+"""Exports with cached word embeddings give the same outputs as exports without."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from tests.export.small import CONFIG, difference, make_encoder, trace_counts
 from tests.export.test_saved_model import graph_operations, private_texts
 
 DIM = CONFIG.lstm.projection_dim
-# Tokens are cut off after 9 bytes, so the last of these looks to the CNN like others.
+# Tokens are truncated after 9 bytes, so the CNN sees the last of these like others.
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "größeres", "\N{BLACK STAR}", "abcdefghijk"]
 CACHED = [word.encode() for word in WORDS]
 TOKENS = [
@@ -39,7 +39,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def path(exported, tmp_path_factory):
-    """An export by the command, so that nothing but the vocabulary file says what is cached."""
+    """An export made by the command, with a vocabulary file of words to cache."""
     folder = tmp_path_factory.mktemp("cached")
     (folder / "my_words.txt").write_bytes(b"\n".join(CACHED))
     arguments = {
@@ -74,7 +74,7 @@ def test_text_is_the_same(cached, loaded, text):
 
 
 def test_a_session_gives_the_same(path, loaded):
-    """As TF Serving and saved_model_cli load it: tables are filled by the model's own operation."""
+    """Loads the export like TF Serving and saved_model_cli, with its table initializer."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
         signature = meta_graph.signature_def["tokens"]
@@ -95,7 +95,7 @@ def test_words_are_really_looked_up(path):
             is_cached = tf.compat.as_bytes(TOKENS[row][place]) in CACHED
             expected = np.zeros(DIM) if is_cached else before[row, place]
             np.testing.assert_array_equal(after[row, place], expected)
-    assert np.abs(before[0]).min() > 0  # it was really something else
+    assert np.abs(before[0]).min() > 0  # the values really differed
 
 
 def test_only_distinct_unknown_words_are_computed(encoder):
@@ -112,7 +112,7 @@ def test_only_distinct_unknown_words_are_computed(encoder):
     np.testing.assert_allclose(
         actual, pipeline.embed_words(words, encoder.parts), rtol=0, atol=1e-6
     )
-    # Each word of a batch comes to it once.
+    # The cache gets each word of a batch once.
     seen.clear()
     pipeline.embed_tokens(
         tf.constant([["x", "x", "cat"], ["x", "y", "q"]]),
@@ -125,7 +125,7 @@ def test_only_distinct_unknown_words_are_computed(encoder):
 
 def test_more_words_than_are_computed_together(encoder):
     words = [f"word{number}".encode() for number in range(2500)]
-    cache = CachedWords(encoder, [*words, b"word7"])  # a repeated one counts once
+    cache = CachedWords(encoder, [*words, b"word7"])  # duplicates are ignored
     assert cache.embeddings.shape == (2500, DIM)
     expected = pipeline.embed_words(tf.constant(words), encoder.parts)
     np.testing.assert_allclose(cache.embeddings, expected, rtol=0, atol=1e-6)

@@ -17,7 +17,7 @@ MIX = "scalar_mix."
 
 @pytest.fixture(scope="module", params=["float16", "bfloat16"])
 def half(request, encoder, tmp_path_factory):
-    """The dtype, the path of an export in it, and an encoder with weights rounded to it."""
+    """The dtype, the path of an export with it, and an encoder with weights rounded to it."""
     path = tmp_path_factory.mktemp("half") / "exported"
     saved_model.export(encoder, path, dtype=request.param, cached_words=[b"one", b"cat"])
     rounded = make_encoder()
@@ -34,7 +34,7 @@ def test_outputs_are_those_of_rounded_weights_in_float32(half):
     assert {value.dtype for name, value in outputs.items() if name != "sequence_len"} == {
         tf.float32
     }
-    # Cached embeddings are rounded once more.
+    # Cached embeddings are rounded a second time.
     tolerance = 1e-3 if dtype == "float16" else 1e-2
     assert 0 < difference(outputs, rounded(TEXTS)) < tolerance
     others = ["The dog", "x"]

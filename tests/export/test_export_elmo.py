@@ -19,7 +19,7 @@ TEXT = tf.constant(["the cat sat", "one"])
 
 @pytest.fixture(scope="module")
 def pair(encoder, tmp_path_factory):
-    """A directory with the encoder's weights in published format (its mix has no place there)."""
+    """A directory with the encoder's weights in bilm-tf format, which has no scalar mix."""
     return models.write_pair(tmp_path_factory.mktemp("published"), encoder)
 
 
@@ -98,7 +98,7 @@ def test_an_export_can_replace_itself(exported, encoder, tmp_path, capsys):
 
 
 def test_as_a_shell_sees_it(pair, tmp_path, project_dir):
-    """Only the result on stdout, nothing on stderr, nothing of this machine in the files."""
+    """Results are on stdout, stderr is empty, and the files contain no path of this machine."""
     model = pair.relative_to(tmp_path.parent)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPP")}
     finished = subprocess.run(

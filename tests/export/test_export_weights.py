@@ -1,4 +1,4 @@
-"""The command `python -m export.export_weights`: equal bit for bit, in and out."""
+"""The command `python -m export.export_weights`: bitwise exact conversion."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def test_an_interrupted_write_leaves_nothing(exported, tmp_path, capsys, monkeyp
 
 
 def test_a_full_disk_is_one_line(exported, tmp_path, capsys, monkeypatch):
-    """HDF5 would end the process with a segmentation fault if it met the error itself."""
+    """HDF5 would crash with a segmentation fault if it got the write error itself."""
     pwrite, limit = os.pwrite, 2000
 
     def full(descriptor, content, offset):
@@ -187,7 +187,7 @@ def test_the_softmax_of_a_run_is_written_if_asked_for(trained, tmp_path, capsys)
 
     assert run(capsys, model=run_dir, output_dir=tmp_path / "without")[0] == 0
     assert "softmax" not in read_arrays_of(tmp_path / "without")
-    # What always has a softmax loses it only if asked to.
+    # A format that always has a softmax keeps it by default.
     assert run(capsys, model=tmp_path / "pair", output_dir=tmp_path / "again")[0] == 0
     assert "softmax" in read_arrays_of(tmp_path / "again")
     flags = {"model": tmp_path / "pair", "output_dir": tmp_path / "none", "softmax": False}
@@ -196,7 +196,7 @@ def test_the_softmax_of_a_run_is_written_if_asked_for(trained, tmp_path, capsys)
 
 
 def read_arrays_of(directory):
-    """The first parts of the names in a directory's weight file."""
+    """The first components of the names in a directory's weight file."""
     return {name.split("/")[0] for name in read_arrays(directory / "weights.hdf5")}
 
 

@@ -1,4 +1,4 @@
-"""An export whose rows start from a stored state: the encoder's outputs from that state."""
+"""Exports with a stored initial state give the encoder's outputs from that state."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def warm(path):
 
 @pytest.fixture(scope="module")
 def encode(encoder):
-    """The encoder, from the mean state over `LINES`."""
+    """The encoder's outputs from the mean state over `LINES`."""
     start = mean_initial_state(encoder, [split_line(line) for line in LINES])
     assert start.num_sentences == 3
 
@@ -144,7 +144,7 @@ def test_text_is_split_as_the_user_says(exported, tmp_path, encode):
     flags += [f"--initial_state_files={tmp_path / 'start.txt'}", "--normalize=nfkc"]
     assert export_elmo.main(flags) == 0
     model = tf.saved_model.load(str(tmp_path / "new"))
-    assert difference(model(TEXT), encode(TEXT)) > 1e-6  # the no-break space is one no longer
+    assert difference(model(TEXT), encode(TEXT)) > 1e-6  # the no-break space was replaced
 
 
 def test_what_the_user_has_to_mend(exported, tmp_path, capsys):

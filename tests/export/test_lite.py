@@ -15,7 +15,7 @@ from elmo_tf.model.initial_state import InitialState
 from tests.export.small import difference
 from tests.test_readme import EXAMPLE, run_python
 
-# Kernels of 1024 numbers and more, which smaller ones are not quantized.
+# LiteRT quantizes only kernels of 1024 numbers or more.
 CONFIG = ElmoConfig(
     CharCnnConfig(
         embedding_dim=8,
@@ -33,7 +33,7 @@ SENTENCES = [
     [[], ["a"]],
 ]
 pytestmark = pytest.mark.filterwarnings(
-    # TensorFlow's copy of the interpreter is going to move to a package of its own.
+    # TensorFlow's interpreter will move to a separate package.
     "ignore:.*tf.lite.Interpreter is deprecated:UserWarning"
 )
 
@@ -82,7 +82,7 @@ def convert(path, quantize):
 
 @pytest.fixture(scope="module")
 def whole(path):
-    """The model in float32."""
+    """The float32 model."""
     return convert(path, quantize=False)
 
 
@@ -92,7 +92,7 @@ def inputs():
 
 
 def test_float(path, whole):
-    """Equal outputs for every batch and length, by one model of LiteRT's own operations."""
+    """One model of LiteRT's own operations gives equal outputs for all batch sizes and lengths."""
     model = tf.saved_model.load(path)
     interpreter = tf.lite.Interpreter(model_content=whole)
     names = {operation["op_name"] for operation in interpreter._get_ops_details()}
@@ -119,12 +119,12 @@ def test_int8_weights(path, whole):
             norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
             cosines.extend(((ours * theirs).sum(axis=1) / np.maximum(norms, 1e-9))[:length])
     assert len(cosines) == 23
-    assert 0.98 < min(cosines) < 0.999999  # quantized, but not beyond recognition
+    assert 0.98 < min(cosines) < 0.999999  # quantized, but close
 
 
 @pytest.mark.slow
 def test_the_page_about_it(project_dir, tmp_path, monkeypatch):
-    """Its examples, on an export of the width that they speak of."""
+    """Runs the page's examples on an export with the width that the page names."""
     wide = dataclasses.replace(CONFIG.input, max_characters_per_token=50)
     saved_model.export(ElmoEncoder(ElmoConfig(wide, CONFIG.lstm), seed=3), tmp_path / "exported")
     monkeypatch.chdir(tmp_path)

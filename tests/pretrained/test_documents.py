@@ -1,4 +1,4 @@
-"""Documents of each source, from packages as small as a test can write."""
+"""Documents of each source, from very small packages."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Exact losses of text: every token once, whatever the batch, in bounded memory."""
+"""Exact losses of text: every token once, independent of the batch size, in bounded memory."""
 
 import math
 
@@ -39,7 +39,7 @@ def scorer(vocabulary):
 
 @pytest.fixture(scope="module")
 def one_by_one(scorer, vocabulary):
-    """Losses of each sentence, read alone and in one window."""
+    """Losses of each sentence, computed alone in one window."""
     losses = []
     for sentence in SENTENCES:
         (window,) = corpus.sentence_windows([sentence], vocabulary, 100)
@@ -53,7 +53,7 @@ def one_by_one(scorer, vocabulary):
 def test_each_sentence_by_itself_in_order(
     scorer, vocabulary, one_by_one, batch_size, most_predictions, monkeypatch
 ):
-    """Also where a sentence is read in several windows."""
+    """This includes sentences of several windows."""
     monkeypatch.setattr(evaluation, "_MOST_PREDICTIONS", most_predictions)
     told = []
     scored = evaluation.score_sentences(scorer, SENTENCES, vocabulary, batch_size, told.append)
@@ -84,7 +84,7 @@ def stream_of(folder, vocabulary, batch_size, unroll_steps):
 def test_streams_score_every_token_once_with_the_state_carried(
     scorer, vocabulary, tmp_path, batch_size, unroll_steps
 ):
-    """Each row's text is scored again as one long sequence, which carries the state by itself."""
+    """Compares with each row's text as one long sequence."""
     (tmp_path / "text").write_bytes(b"\n".join(b" ".join(sentence) for sentence in SENTENCES))
     told = []
     stream = stream_of(tmp_path, vocabulary, batch_size, unroll_steps)

@@ -16,7 +16,7 @@ from elmo_tf.text import characters
 from elmo_tf.text.vocabulary import Vocabulary
 from tests.models import small_config
 
-# The special words are not the first ones, so that an id of 0 is a word like others.
+# The special words are not the first ones, so that id 0 is an ordinary word.
 WORDS = [b"w%d" % k for k in range(17)]
 VOCABULARY = Vocabulary([*WORDS[:4], b"</S>", b"<UNK>", *WORDS[4:], b"<S>", "ж".encode()])
 SPECIAL = VOCABULARY.ids([b"<S>", b"</S>", b"<UNK>"]).tolist()
@@ -25,7 +25,7 @@ DIM, WIDTH = CONFIG.lstm.projection_dim, CONFIG.input.max_characters_per_token
 
 
 def sentence(length, seed=0):
-    """Words, among them unknown ones, `<UNK>` itself, and boundaries in the midst of text."""
+    """Words, including unknown ones, `<UNK>`, and boundary tokens within the text."""
     tokens = [*WORDS, b"never-seen", b"<UNK>", b"</S>", "ж".encode()]
     return [tokens[i] for i in np.random.default_rng(seed).integers(0, len(tokens), length)]
 
@@ -37,7 +37,7 @@ SENTENCES = [sentence(n, n) for n in (4, 0, 1, 11, 6, 0, 2, 6, 29)]
 def model():
     made = ElmoLanguageModel(CONFIG, len(VOCABULARY), seed=2)
     generator = np.random.default_rng(8)
-    # Larger than the initial ones, for which every word is about as probable.
+    # With the small initial values, all words would be about equally probable.
     for variable in made.language_model_variables:
         variable.assign(generator.normal(size=variable.shape, scale=0.6))
     return made
@@ -55,16 +55,16 @@ def substitute_finder(model, vocabulary, number):
 
 @pytest.fixture(autouse=True)
 def traced_once(monkeypatch):
-    """Tests share what is traced for one model and number: tracing is most of their time."""
+    """Tests share traces for one model and number, because tracing takes most of their time."""
     for module in (scoring, substitutes):
         monkeypatch.setattr(module, "WindowScorer", window_scorer)
     monkeypatch.setattr(scoring, "SubstituteFinder", substitute_finder)
 
 
 def numpy_log_probabilities(model, tokens):
-    """`[2, tokens + 2, words]`: of each word at each place of `<S> tokens </S>`.
+    """`[2, tokens + 2, words]`: of each word at each position of `<S> tokens </S>`.
 
-    The whole sentence in one run of the biLM, its softmax with all words at once.
+    The whole sentence in one pass of the biLM, with a plain softmax over all words.
     """
     whole = [characters.BEGIN_TOKEN, *tokens, characters.END_TOKEN]
     ids = np.stack([characters.encode_token(token, WIDTH) for token in whole])
@@ -128,7 +128,7 @@ def test_scores_equal_numpy(model, number, batch_size):
 @pytest.mark.parametrize("most_positions", [1, 8])
 @pytest.mark.parametrize("number", [0, 4])
 def test_long_sentences_are_read_in_windows(model, monkeypatch, most_positions, number):
-    """With rows that end in different windows, and one of them just at the end of a window."""
+    """Rows end in different windows, one of them exactly at the end of a window."""
     monkeypatch.setattr(substitutes, "_MOST_POSITIONS", most_positions)
     monkeypatch.setattr(evaluation, "_MOST_PREDICTIONS", 2 * most_positions)
     sentences = [sentence(n, n) for n in (37, 20, 40, 23)]
@@ -233,7 +233,7 @@ def test_wrong_arguments_are_named(model):
 
 
 def made_scores(tokens, number=0):
-    """Scores of numbers that float32 does not have, but for which it has a shortest form."""
+    """Scores with numbers that have a short float32 representation but are not exact."""
     count = len(tokens)
     values = -np.arange(1, count + 1, dtype=np.float32) / 10
     words = np.arange(1, count * number + 1, dtype=np.int32) % len(VOCABULARY)

@@ -1,4 +1,4 @@
-"""Files come out of archives bounded, nothing in one leads anywhere, and errors say whose fault."""
+"""Archives: bounded extraction, no links or unsafe paths, and clear errors."""
 
 import bz2
 import errno
@@ -23,7 +23,7 @@ CONTENT = b"abc" * 1_000_000
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """The directory of temporary files, which is empty."""
+    """An empty directory for temporary files."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return tmp_path / "temporary"
@@ -37,7 +37,7 @@ def write_zip(path, files):
 
 
 def write_tar(path, files, mode="w:gz"):
-    """A tar of contents by name; a `tarfile.TarInfo` in place of a content is written as it is."""
+    """Writes a tar of contents by name; a `tarfile.TarInfo` is written unchanged."""
     with tarfile.open(path, mode) as archive:
         for name, content in files.items():
             info = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo(name)
@@ -63,7 +63,7 @@ def write(request, tmp_path):
 
 @pytest.fixture
 def path(write, temporary):
-    """An archive with a file of 3 MB, and another one before it."""
+    """An archive with a small file followed by a file of 3 MB."""
     return write({"first": b"1" * 1000, "a/w.hdf5": CONTENT})
 
 
@@ -104,7 +104,7 @@ def test_what_is_too_large_is_not_unpacked(path, temporary):
 
 
 def test_a_size_that_is_not_true_gives_no_more_than_it_says(tmp_path, temporary):
-    """The directory of names says 1,000 bytes, and 3 MB would come."""
+    """The archive's directory declares 1,000 bytes for a file of 3 MB."""
     path = write_zip(tmp_path / "elmo.zip", {"a/w.hdf5": CONTENT})
     with open(path, "rb") as file:
         content = file.read()
@@ -185,7 +185,7 @@ def test_links_in_a_zip(tmp_path):
 
 
 def bounded(path):
-    """The error of an archive, found within seconds and without much memory."""
+    """The error of an archive, raised within seconds and with little memory."""
     tracemalloc.start()
     begin = time.monotonic()
     try:
@@ -200,7 +200,7 @@ def bounded(path):
 
 
 def header(name=b"weights.hdf5", size=0, kind=b"0"):
-    """512 bytes of a tar's header, with a size that tarfile itself would not write."""
+    """A tar header of 512 bytes with a size that tarfile would not write."""
     info = tarfile.TarInfo(name.decode())
     info.type = kind
     block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
@@ -216,7 +216,7 @@ MANY_HEADERS = b"".join(header(b"%d" % i) for i in range(10_001))
 
 @pytest.mark.parametrize("open_stream", [gzip.open, bz2.open])
 def test_a_bomb_in_a_tar(tmp_path, open_stream):
-    """A file of 200 MB of zeros, of which an archive of its size may unpack 100 MB at most."""
+    """200 MB of zeros, in an archive whose size allows at most 100 MB."""
     path = tmp_path / "bomb.tar.gz"
     with open_stream(path, "wb") as file:
         file.write(header(size=200 << 20))
@@ -257,7 +257,7 @@ def test_many_names_in_a_zip(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_truncated_and_changed_archives(tmp_path, temporary, kind):
-    """Each is refused in one line, or still gives what was in it; nothing stays behind."""
+    """Each is refused in one line, or its content is still correct; no file stays behind."""
     path = tmp_path / f"elmo.{kind}"
     rng = np.random.default_rng(3)
     KINDS[kind](path, {"first": rng.bytes(2000), "a/w.hdf5": rng.bytes(3000)})
@@ -273,7 +273,7 @@ def test_truncated_and_changed_archives(tmp_path, temporary, kind):
             archive = archives.open_archive(str(path))
             if "a/w.hdf5" in archive.sizes:
                 came = extract(str(path), 5000)
-                assert kind == "tar" or came == whole  # a plain tar has no sum over its files
+                assert kind == "tar" or came == whole  # a plain tar has no checksum of its files
         except InputError as error:
             messages.append(str(error))
     assert len(messages) >= (4 if kind == "tar" else 25)

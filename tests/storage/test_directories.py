@@ -1,4 +1,4 @@
-"""Directories appear whole or not at all, and nothing is lost on the way."""
+"""Directories are written atomically, and nothing is lost."""
 
 import errno
 import os
@@ -111,7 +111,7 @@ def test_an_empty_directory_is_refused_and_can_be_replaced(tmp_path):
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("name", ["thesis.tex", "below/data/one", "data/one", "marks", "mark/one"])
 def test_something_else_is_never_replaced(tmp_path, name, beside):
-    """Alone or beside what an earlier call wrote; above it and below it."""
+    """Other files, alone or next to an earlier output, in parents or in subdirectories."""
     path = tmp_path / "new" / name
     if beside and not name.startswith("mark/"):
         write(tmp_path / "new", "one")
@@ -140,7 +140,7 @@ def test_a_part_of_an_export_is_not_enough(tmp_path):
 
 
 def test_a_link_within_is_no_part_of_an_export(tmp_path):
-    """What it names would stay; still, it is somebody's."""
+    """Replacing would keep the link's target, but the link belongs to the user."""
     write(tmp_path / "new", "one")
     (tmp_path / "new/below/file").unlink()
     (tmp_path / "new/below").rmdir()

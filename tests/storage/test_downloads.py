@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine that cuts connections and lies."""
+"""Downloads from a local server that drops connections and sends wrong data."""
 
 import hashlib
 import http.server
@@ -20,10 +20,10 @@ class Server(http.server.ThreadingHTTPServer):
     """Serves CONTENT at /model.zip.
 
     Attributes:
-      requests: path and Range of each.
-      cut_after: bytes after which a connection is cut, or None.
-      etag: of the file.
-      accepts_ranges: whether parts can be had.
+      requests: path and Range of each request.
+      cut_after: number of bytes after which a connection is dropped, or None.
+      etag: ETag of the file.
+      accepts_ranges: whether the server supports Range requests.
     """
 
     def __init__(self):

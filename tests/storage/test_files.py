@@ -122,7 +122,7 @@ def test_paths_that_are_not_utf8(tmp_path):
 
 @pytest.mark.parametrize("written", [0, 100])
 def test_a_full_disk_names_the_file(tmp_path, written):
-    """The limit on the size of files stands for it; the system then says so at each write."""
+    """A limit on file sizes simulates it; the system then fails each write."""
     path = tmp_path / "out.txt"
     path.write_text("old")
 

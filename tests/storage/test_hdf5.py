@@ -27,7 +27,7 @@ def error_of(path, source=None):
 
 def test_arrays_come_back_bit_for_bit(tmp_path):
     rng = np.random.default_rng(3)
-    bits = rng.integers(0, 2**32, size=(5, 7), dtype=np.uint32)  # NaNs of all kinds among them
+    bits = rng.integers(0, 2**32, size=(5, 7), dtype=np.uint32)  # includes various NaNs
     arrays = {
         "b/deep/x": bits.view(np.float32),
         "a": np.float16([[1.5]]),
@@ -165,7 +165,7 @@ def test_groups_in_a_circle_and_dangling_links_end(tmp_path):
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_virtual_dataset_is_not_followed(tmp_path, is_there):
-    """Where its file is missing, HDF5 would give its fill value for weights."""
+    """If its file is missing, HDF5 would return fill values as weights."""
     if is_there:
         hdf5.write_arrays(tmp_path / "other.hdf5", {"a": np.ones(3, np.float32)})
     layout = h5py.VirtualLayout((3,), np.float32)
@@ -186,7 +186,7 @@ def test_a_soft_link_does_not_lead_outside(tmp_path):
 
 
 def test_groups_that_form_a_graph_end(tmp_path, monkeypatch):
-    """Each of 6 groups has 30 names for the next one: 30 ** 6 paths to the array."""
+    """Each of 6 groups has 30 links to the next one: 30 ** 6 paths to the array."""
     with h5py.File(tmp_path / "w.hdf5", "w") as file:
         groups = [file.create_group(f"g{number}") for number in range(6)]
         for outer, inner in itertools.pairwise(groups):
@@ -256,7 +256,7 @@ def test_a_dataset_that_was_never_written_has_no_values(tmp_path, chunks):
 
 @pytest.mark.parametrize("allowed", [0, 100, 2500, 3000, 10_000])
 def test_a_full_disk_is_one_line_and_the_old_file_stays(tmp_path, monkeypatch, allowed):
-    """HDF5 that meets a failed write ends the process, so it must not meet one."""
+    """A failed write makes HDF5 abort the process, so HDF5 must not get the error."""
     path = tmp_path / "w.hdf5"
     rng = np.random.default_rng(5)
     hdf5.write_arrays(path, {"a": np.ones(3)})

@@ -24,7 +24,7 @@ def content(path):
 
 
 def test_is_a_file_object(path):
-    """The same calls on a file in memory give the same answers, commits in between or not."""
+    """The same calls on an in-memory file give the same results, with or without commits."""
     choose = random.Random(5)
     file, model = JournaledFile(path), io.BytesIO()
     for step in range(2000):
@@ -174,8 +174,8 @@ def write_a_step(file, step):
         file.seek(choose.randrange(2500))
         file.write(bytes([65 + step]) * choose.randrange(1500))
 """
-# Writes a file again and again, in a child that dies at its first call to the system, the second
-# one, and so on, until one lives; and says what each left, and what it is when gone on with.
+# Writes a file repeatedly in a child process that dies at its first system call, the second
+# one, and so on, until one survives; prints what each left, and the file after resuming.
 VICTIMS = (
     """
 import itertools, json, os, random, sys

@@ -1,4 +1,4 @@
-"""New files and directories move into place, or leave nothing beside the target or above it."""
+"""New files and directories are moved into place, or leave nothing behind, not even parents."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ def test_parents_are_made_and_removed_with_what_failed(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("death", ["SIGKILL", "KeyboardInterrupt"])
 def test_died_at_any_call(tmp_path, kind, death):
-    """The former or the new is at the target, and the next call removes what a kill leaves."""
+    """The target is the old or the new one, and the next call removes the remains of a kill."""
     statuses = []
     for call in range(1, 100):
         place = tmp_path / str(call)
@@ -77,7 +77,7 @@ def test_died_at_any_call(tmp_path, kind, death):
 
 
 def _victim(call, kind, target, death):
-    """The exit status of a fork in which the `call`-th call of the system fails."""
+    """The exit status of a fork in which the `call`-th system call fails."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -9,7 +9,7 @@ from elmo_tf.text.batches import batches_by_tokens
 
 
 def sentences(*lengths):
-    """Token lists of these lengths, each token its own."""
+    """Token lists of these lengths, with distinct tokens."""
     return [[f"{row}.{place}" for place in range(n)] for row, n in enumerate(lengths)]
 
 
@@ -26,10 +26,10 @@ def sizes(*lengths, batch_tokens):
         ([3], 5, [[3]]),
         ([3, 3], 10, [[3, 3]]),
         ([3, 3], 9, [[3], [3]]),
-        ([1, 4], 12, [[1, 4]]),  # the longer one decides for both
+        ([1, 4], 12, [[1, 4]]),  # the longer one determines the width
         ([1, 4], 11, [[1], [4]]),
         ([4, 1, 1], 12, [[4, 1], [1]]),
-        ([1, 9, 1, 1], 7, [[1], [9], [1, 1]]),  # over the budget, and alone
+        ([1, 9, 1, 1], 7, [[1], [9], [1, 1]]),  # a batch by itself, over the budget
         ([0, 0, 0, 2], 6, [[0, 0, 0], [2]]),  # blank lines are two boundaries each
         ([5, 6], 1, [[5], [6]]),
     ],

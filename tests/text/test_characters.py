@@ -1,4 +1,4 @@
-"""Characters, in Python and in the graph: the published arrays, and each other on any bytes."""
+"""Character ids in Python and in the graph: equal to bilm-tf's, and to each other for any bytes."""
 
 import json
 import random
@@ -28,7 +28,7 @@ def with_boundaries(tokens):
 
 
 def random_token(generator, max_length):
-    """Bytes of every value, with NULs and the pieces of UTF-8 sequences more often than others."""
+    """Random bytes, with frequent NULs and fragments of UTF-8 sequences."""
     alphabet = [0, 0x80, 0xBF, 0xC3, 0xE4, 0xF0, 0xFF, 0x20, 0x3C, 0x53, 0x3E]
     length = generator.randint(0, max_length)
     return bytes(
@@ -125,7 +125,7 @@ def test_static_shape_is_kept_where_known():
 def test_text_with_undecodable_bytes_keeps_them():
     for raw in (b"caf\xe9", b"\xff\xfe", b"\xed\xa0\x80"):
         assert token_bytes(raw.decode("utf-8", "surrogateescape")) == raw
-    assert token_bytes("a\ud83db\udce9") == b"ab\xe9"  # the first stands for no byte: left out
+    assert token_bytes("a\ud83db\udce9") == b"ab\xe9"  # the first surrogate is dropped
     assert token_bytes("\U0001f642") == "\U0001f642".encode()
     with pytest.raises(InputError, match=r"must be a token \(str or bytes\), got 7"):
         token_bytes(7)

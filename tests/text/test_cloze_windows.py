@@ -19,7 +19,7 @@ def read(window, way, row):
 
 
 def expected(sentence):
-    """The steps of both directions over the sentence, without the last, of the boundary."""
+    """The steps of both directions over the sentence, without the last one, a boundary."""
     tokens = [b"<S>", *sentence, b"</S>"]
     ids = VOCABULARY.ids(sentence).tolist()
     forward = list(zip(tokens[: len(ids)], ids, strict=True))

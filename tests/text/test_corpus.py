@@ -1,4 +1,4 @@
-"""Windows: equal to bilm-tf's own, nothing lost or read twice, and resumable anywhere."""
+"""Windows: equal to bilm-tf's, without gaps or repetitions, and resumable at any position."""
 
 import itertools
 import json
@@ -66,7 +66,7 @@ def test_windows_are_those_of_bilm_tf(fixtures_dir):
         rows = np.stack([characters.encode_token(token) for token in window.tokens])
         for direction, suffix in enumerate(["", "_reverse"]):
             index = window.token_index[direction]
-            # The fixture's characters lack the shift that makes room for padding.
+            # The fixture's character ids are not shifted for padding.
             shifted = expected["tokens_characters" + suffix][k] + 1
             np.testing.assert_array_equal(ids[index], expected["token_ids" + suffix][k])
             np.testing.assert_array_equal(rows[index], shifted)
@@ -111,7 +111,7 @@ def scored(windows, row, direction):
 
 
 def expected_steps(text, vocabulary, direction):
-    """(input, target) of each sentence, the plain way."""
+    """(input, target) of each sentence, computed directly."""
     for line in filter(None, text.splitlines()):
         sentence = [b"<S>", *line.split(), b"</S>"][:: 1 if direction == 0 else -1]
         yield [(one, vocabulary.id_of(two)) for one, two in itertools.pairwise(sentence)]
@@ -129,7 +129,7 @@ def test_with_incomplete_windows_each_token_is_in_exactly_one(
     windows = all_windows(stream)
     assert stream.next_window() is None
     steps = [scored(windows, row, direction) for row in range(batch_size)]
-    # Every row is whole sentences one after the other, and all rows together are the text.
+    # Every row is a sequence of whole sentences, and all rows together are the text.
     wanted = list(expected_steps(TEXT, vocabulary, direction))
     unread = {tuple(sentence) for sentence in wanted}
     assert len(unread) == len(wanted) == 6
@@ -186,7 +186,7 @@ def test_resumes_at_every_window(
     unbroken = make()
     windows, states = [], []
     while True:
-        # Through JSON at once, and as taken after later windows were cut: both must hold.
+        # Resume from the state as JSON, and from a state object that is used later: both must work.
         states.append((unbroken.state(), json.dumps(unbroken.state().to_json())))
         windows.append(unbroken.next_window())
         if windows[-1] is None:

@@ -1,4 +1,4 @@
-"""Files as lines: every way a line can end, and every way a file can't be read."""
+"""Lines of files: all kinds of line ends, and unreadable files."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Sentences from files: what is passed over, the orders, the way back to any position."""
+"""Sentences from files: skipped lines, orders, and resuming at any position."""
 
 import collections
 import itertools
@@ -25,7 +25,7 @@ def write_shards(directory, *contents):
 
 
 def numbered(*sizes):
-    """Contents of shards with so many sentences, each sentence its shard and number."""
+    """Contents of shards with the given numbers of sentences, labelled by shard and number."""
     return [
         b"".join(f"s{shard} n{i}\n".encode() for i in range(size))
         for shard, size in enumerate(sizes)
@@ -34,7 +34,7 @@ def numbered(*sizes):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """So small that a few lines take several blocks."""
+    """Block sizes so small that a few lines take several blocks."""
     monkeypatch.setattr(sentences, "_CHUNK_LINES", 3)
     monkeypatch.setattr(sentences, "_CHUNK_BYTES", 17)
 
@@ -159,7 +159,7 @@ def test_order_depends_on_the_seed_alone(tmp_path):
 
 
 def test_order_of_a_seed_stays_as_it_is(tmp_path):
-    # Another order would let runs of earlier releases continue with other data, silently.
+    # With a different order, runs of earlier releases would silently continue with other data.
     paths = write_shards(tmp_path, b"a\nb\nc\nd\ne\n", b"f\ng\n")
     read = list(SentenceReader(paths, split, shuffle_buffer=4, seed=7, passes=1))
     assert b"".join(token for (token,) in read) == b"cabdgfe"

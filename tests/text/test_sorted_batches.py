@@ -1,4 +1,4 @@
-"""Batches of similar lengths, results in the order of the sentences, a bounded number in hand."""
+"""Batches of similar lengths, results in the order of the sentences, and bounded memory."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Text to tokens: the graph and Python split alike; the tokenizers for corpora lose nothing."""
+"""Tokenizers: the graph and Python give equal tokens, and no text is lost."""
 
 import random
 import subprocess
@@ -92,7 +92,7 @@ def test_tokenizers_keep_every_byte_of_awkward_text(name, normalize):
         assert all(token.split() == [token] for token in found)
         if normalize == "none" and name == "whitespace":
             assert found == line.split()
-        # Pieces that are not UTF-8 or hold a NUL come out as they are.
+        # Pieces with invalid UTF-8 or a NUL are returned unchanged.
         for piece in line.split():
             if b"\0" in piece or piece.decode("utf-8", "ignore").encode() != piece:
                 assert normalize != "none" or piece in found

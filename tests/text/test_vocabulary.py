@@ -1,4 +1,4 @@
-"""Vocabularies: the ids, the file and each way it can be wrong, the choice of words."""
+"""Vocabularies: ids, errors in files, and selection of words."""
 
 import random
 from collections import Counter
@@ -25,7 +25,7 @@ def read(tmp_path, content):
 
 
 def problem(tmp_path, content):
-    """The message without the file's name, which every message begins with."""
+    """The message without its prefix, the file's name."""
     with pytest.raises(InputError) as error:
         read(tmp_path, content)
     message = str(error.value)

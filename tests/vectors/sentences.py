@@ -1,4 +1,4 @@
-"""Sentences with odd tokens, and what vectors they should give."""
+"""Sentences with unusual tokens, and their expected vectors."""
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,7 @@ SENTENCES = [
 
 
 def expected(encoder, sentence, layers):
-    """From the encoder's own outputs, a sentence at a time."""
+    """The encoder's outputs for one sentence at a time."""
     outputs = encoder(tf.constant([sentence]), sequence_len=[len(sentence)])
     outputs = {name: values.numpy()[0] for name, values in outputs.items()}
     word = outputs["word_emb"]

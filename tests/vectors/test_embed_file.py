@@ -50,7 +50,7 @@ def read(path="out"):
 
 @pytest.fixture(scope="module")
 def right(encoder, tmp_path_factory):
-    """The vectors of all lines, from one run that nothing interrupted."""
+    """The vectors of all lines from an uninterrupted run."""
     folder = tmp_path_factory.mktemp("right")
     (folder / "text").write_bytes(b"\n".join(LINES))
     embed_file(encoder, str(folder / "text"), str(folder / "out"), **SMALL)
@@ -65,7 +65,7 @@ def assert_equal(found, right):
 
 
 class Interrupting:
-    """Interrupts a run when so many more lines are done; keeps what was reported."""
+    """Interrupts a run after a number of lines, and records the reports."""
 
     def __init__(self, num_lines):
         self.num_lines = num_lines

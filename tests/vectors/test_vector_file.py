@@ -19,7 +19,7 @@ SETTINGS = {"layers": "all", "dtype": "float32", "model": "abc"}
 
 
 def vectors_of(number, dtype=np.float32):
-    """[2, tokens, 3], with no tokens at times."""
+    """Vectors `[2, tokens, 3]`, for some lines with no tokens."""
     values = np.random.default_rng(number).normal(size=(2, number % 4, 3))
     return values.astype(dtype)
 
@@ -212,7 +212,7 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_committed(tmp_path, monk
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for commit in (False, True):  # full for the tables of HDF5, or for a vector already
+    for commit in (False, True):  # the disk is full at HDF5's metadata, or at a vector
         with VectorFile(str(tmp_path / "out"), SETTINGS) as file, monkeypatch.context() as patch:
             write(file, range(file.progress.num_lines, 3))
             file.commit(Progress(3))
@@ -277,7 +277,7 @@ def start(project_dir, *arguments):
 
 
 def test_kills_at_random_moments(tmp_path, project_dir):
-    """Real kills of a process that commits all the time; each next one goes on."""
+    """SIGKILL of a process that commits continuously; each new process resumes."""
     choose = random.Random(7)
     num_lines, begins = 800, []
     while not (tmp_path / "out").exists():

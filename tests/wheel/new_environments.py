@@ -3,7 +3,7 @@
     python tests/wheel/new_environments.py dist/elmo_tf-0.1.0-py3-none-any.whl python3.11 python3.12
 
 Each environment takes a minute or more and 2 GB, and is removed at the end. The releases installed
-are the newest that setup.py allows, and not those of constraints.txt: what a user gets.
+are the newest that setup.py allows, as for a user, and not those of constraints.txt.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""What a user of an installed wheel does: vectors, a short training, an export, loading it.
+"""A user's work with an installed wheel: vectors, a short training, an export, loading it.
 
     python program.py DIRECTORY
 
-DIRECTORY holds reference models of bilm-tf; where it is absent that part is left out. The working
+DIRECTORY holds reference models of bilm-tf; without it that part is skipped. The working
 directory is empty.
 """
 
@@ -39,7 +39,7 @@ def check_installation():
 
 
 def check_reference(directory):
-    """A model that bilm-tf trained gives the vectors that bilm-tf computed."""
+    """A model that bilm-tf trained gives bilm-tf's vectors."""
     encoder = elmo_tf.ElmoEncoder.from_model(directory / "model")
     sentence = json.loads((directory / "lm_embeddings_sentences.json").read_text())[0][0]
     with h5py.File(directory / "lm_embeddings_0.hdf5") as file:
