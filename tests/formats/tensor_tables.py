@@ -1,4 +1,4 @@
-"""Indexes of TensorFlow checkpoints that say whatever a test wants, with right sums."""
+"""Writes indexes of TensorFlow checkpoints with arbitrary entries and correct checksums."""
 
 import struct
 
@@ -43,7 +43,7 @@ def _message(field, content):
 
 
 def entry(kind=1, shape=(2,), offset=0, size=8, shard=0, crc=0, has_unknown_rank=False):
-    """What an index says of an array: `BundleEntryProto`."""
+    """The entry of an array in an index: `BundleEntryProto`."""
     dimensions = b"".join(_message(2, _integer(1, size)) for size in shape)
     if has_unknown_rank:
         dimensions += _integer(3, 1)

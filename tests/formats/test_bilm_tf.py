@@ -42,7 +42,7 @@ def random_arrays(config, seed=0, vocabulary_size=None):
 
 
 def write_raw(path, arrays):
-    """Writes without any of our code, so that wrong files can be made."""
+    """Writes a file without our code, so that it can be wrong."""
     with h5py.File(path, "w") as file:
         for name, array in arrays.items():
             file[name] = array
@@ -367,7 +367,7 @@ def test_other_floats_are_rounded_to_the_nearest(dtype, tmp_path):
     arrays = {name: array.astype(dtype) for name, array in exact.items()}
     if dtype != ">f4":
         arrays["CNN/b_cnn_0"] += 1e-12  # less than half a unit in the last place
-    arrays["CNN/b_cnn_0"][0] = exact["CNN/b_cnn_0"][0] = np.inf  # written so, read so
+    arrays["CNN/b_cnn_0"][0] = exact["CNN/b_cnn_0"][0] = np.inf  # infinity is allowed
     write_raw(tmp_path / "w.hdf5", arrays)
     assert_same_bits(bilm_tf.read_weights(tmp_path / "w.hdf5", CONFIG), exact)
 
@@ -427,7 +427,7 @@ def test_every_variable_of_the_layers_is_collected(config):
         variables[name].assign(array)
     collected = bilm_tf.collect_arrays(encoder)
     assert_same_bits(collected, arrays)
-    # Collected arrays are copies: later assignments to the variables don't change them.
+    # Collected arrays are copies: later assignments to the variables do not change them.
     for variable in variables.values():
         variable.assign(tf.zeros_like(variable))
     assert_same_bits(collected, arrays)
@@ -453,7 +453,7 @@ def test_softmax_is_collected_with_its_layer():
 
 
 def test_a_long_difference_is_cut():
-    """A thousand layers too many: some of them, and their number."""
+    """A thousand unexpected layers: the error lists some of them and their number."""
     arrays = random_arrays(CONFIG)
     arrays |= {f"more_{n:04}": np.zeros(2) for n in range(1000)}
     with pytest.raises(InputError) as error:

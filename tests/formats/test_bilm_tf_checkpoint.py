@@ -1,4 +1,4 @@
-"""Checkpoints of bilm-tf's own training against what bilm-tf computed from them."""
+"""Checkpoints of bilm-tf's training, compared with bilm-tf's own results from them."""
 
 import json
 import shutil
@@ -61,7 +61,7 @@ def test_vectors(folder, name):
 
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_heldout_perplexity(folder, name, batch_size):
-    """At batch 2 bilm-tf drops the last window where a stream ends, so its windows are compared."""
+    """At batch size 2 bilm-tf drops a stream's last window, so we compare over its windows."""
     expected = np.load(folder / name / "expected.npz")
     model = load_language_model(folder / name / "checkpoint_dir")
     scorer = WindowScorer(model.model)
@@ -93,7 +93,7 @@ def copy(folder, tmp_path):
 
 
 def test_one_of_several_checkpoints(copy):
-    """The list names one, an older one is there too; or the user names it."""
+    """The file `checkpoint` names one of two, or the user does."""
     for ending in ("index", "data-00000-of-00001"):
         shutil.copy(copy / f"model.ckpt-360.{ending}", copy / f"model.ckpt-90.{ending}")
     with opened(copy) as model:

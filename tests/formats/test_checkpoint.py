@@ -1,4 +1,4 @@
-"""Checkpoints by name: every variable is there, values come back, damage is noticed."""
+"""Checkpoints by name: they contain every variable and its values, and damage is detected."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What `describe` says of a model, and what is odd about it."""
+"""`describe`: the properties of a model, and anything unusual about it."""
 
 import dataclasses
 import json
@@ -106,7 +106,7 @@ def test_json_and_lines_tell_the_same(pair):
 
 
 def test_each_fixture(fixtures_dir):
-    """Format, parameters and what else the files have, of a model in each format."""
+    """Format, parameters and other contents of a model in each format."""
     for path, expected in (
         ("tf1_checkpoint/one_layer/checkpoint_dir", ("TensorFlow 1 checkpoint of bilm-tf", 40, 40)),
         ("tf1_hub/deeppavlov/module", ("TF1 hub module", None, None)),
@@ -130,5 +130,5 @@ def test_each_fixture(fixtures_dir):
 
 def test_tensorflow_is_not_needed_to_describe_a_pair(pair, monkeypatch):
     for name in ("tensorflow", "keras"):
-        monkeypatch.setitem(sys.modules, name, None)  # an import is an error
+        monkeypatch.setitem(sys.modules, name, None)  # makes an import fail
     assert elmo_tf.describe(pair).problem is None

@@ -1,7 +1,7 @@
 """Damaged and hostile model files, reader by reader: one line of error, little memory, little time.
 
-Every file of a model is cut off at each tenth of its length and changed at random; then there are
-files that say what can't be. `pytest -s` shows how many there were and how many were refused.
+Every file of a model is truncated at each tenth of its length and changed at random. Other files
+declare impossible contents. `pytest -s` shows the numbers of files and of refused ones.
 """
 
 import resource
@@ -18,7 +18,7 @@ from elmo_tf.errors import InputError
 from elmo_tf.formats import locate
 from tests.formats.tensor_tables import entry, index
 
-# Each with the files that are damaged. A `.meta` and a graph are never read.
+# Each format with the files to damage. A `.meta` and a graph are never read.
 MODELS = {
     "pair": ("archives/plain/pair_weights.hdf5", "archives/plain/pair_options.json"),
     "zip": ("archives/folder_inside.zip",),
@@ -36,12 +36,12 @@ MODELS = {
     ),
     "hub module in tar.gz": ("archives/tfhub_module.tar.gz",),
 }
-# Where a sum over every byte, or a shape, tells each change; text has no such thing.
+# Formats in which a checksum or a shape detects every change; text has none.
 CHECKED = {"zip", "tar.gz", "hub module", "hub module in tar.gz"}
 
 
 def named(path):
-    """What to give as the model that a file is of."""
+    """The path to give as the model of a file."""
     if path.name == "pair_weights.hdf5":
         return f"{path.with_name('pair_options.json')},{path}"
     if path.name == "pair_options.json":
@@ -52,7 +52,7 @@ def named(path):
 
 
 def outcome(model):
-    """Reads a model as whoever loads it does; the error, or None."""
+    """The error of reading a model like a user, or None."""
     begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     error = None
     try:
@@ -68,7 +68,7 @@ def outcome(model):
 
 
 def damaged(content, seed):
-    """The content cut off at every tenth, and with eight bytes changed at each of 30 places."""
+    """The content truncated at every tenth, and with eight bytes changed at each of 30 offsets."""
     for tenth in range(10):
         yield content[: len(content) * tenth // 10]
     rng = np.random.default_rng(seed)
@@ -145,7 +145,7 @@ def replaced(file, name, **settings):
 
 
 def test_weights_that_say_what_can_not_be(pair, tmp_path):
-    """Datasets of any size that hold nothing, of wrong types, and with values in other files."""
+    """Datasets without values, of any declared size, of wrong types, and with external values."""
     name = "CNN_proj/b_proj"
     with h5py.File(tmp_path / "other.h5", "w") as other:
         other["x"] = np.zeros(5, "f4")
@@ -178,7 +178,7 @@ def test_weights_that_say_what_can_not_be(pair, tmp_path):
 
 
 def test_a_small_archive_of_large_files(pair, tmp_path):
-    """A bomb of 300 MB under each name that is read; and one beside that is not."""
+    """A decompression bomb of 300 MB under each name that is read, and one that is not read."""
     for name in ("options.json", "weights.hdf5"):
         path = tmp_path / f"{name}.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

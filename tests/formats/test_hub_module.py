@@ -1,4 +1,4 @@
-"""Modules of TensorFlow Hub in TF1 format against what `hub.load` made them compute."""
+"""TF1 modules of TensorFlow Hub, compared with their own outputs through `hub.load`."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from tests.hdf5_arrays import read_arrays
 
 NAMES = ["google_full", "google_other_sizes", "deeppavlov"]
 OUTPUTS = ["word_emb", "lstm_outputs1", "lstm_outputs2", "elmo"]
-TOLERANCE = 5e-6  # of values up to 3; NumPy is as far from what the modules gave
+TOLERANCE = 5e-6  # for values up to 3; NumPy differs from the modules by as much
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def test_arrays_are_those_of_its_source(folder, name):
 
 
 def test_outputs_are_those_of_its_signatures(folder, name):
-    """All but two rows, both the fifth of its signature.
+    """Compares all rows except two, the fifth of each signature.
 
-    The modules read the tokens "<S>" and "</S>" as their bytes, bilm-tf and we as boundaries. They
-    split text at spaces alone, we at tabs too.
+    The modules read the tokens "<S>" and "</S>" as bytes, bilm-tf and we as boundaries. They split
+    text only at spaces, we also at tabs.
     """
     sentences = json.loads((folder / "sentences.json").read_text())
     expected = np.load(folder / name / "expected.npz")
@@ -152,7 +152,7 @@ def test_a_module_that_is_no_elmo(copy):
 
 
 def test_an_archive_that_is_larger_than_its_variables(copy, tmp_path):
-    """Bytes that no variable accounts for are not unpacked."""
+    """An archive with more bytes than its variables is not unpacked."""
     with tarfile.open(tmp_path / "bomb.tar.gz", "w:gz") as archive:
         archive.add(copy, ".")
     path = tmp_path / "bomb.tar.gz"
@@ -168,7 +168,7 @@ def test_an_archive_that_is_larger_than_its_variables(copy, tmp_path):
 
 
 def write_variables(path, arrays):
-    """Writes variables in place of those that a module has."""
+    """Replaces the variables of a module."""
     for each in (path / "variables").iterdir():
         each.unlink()
     names = sorted(arrays)

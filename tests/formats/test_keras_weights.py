@@ -1,4 +1,4 @@
-"""What Keras saves is read by the names of its own, whatever model the encoder is in."""
+"""Files of Keras are read by Keras's names, for any model that contains an encoder."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A tagger with an encoder in it, saved both ways, and the weights that it has."""
+    """A tagger that contains an encoder, saved in both formats, and its weights."""
     folder = tmp_path_factory.mktemp("keras")
     encoder = models.small_encoder(seed=5, tokenizer="unicode_script")
     layer = ElmoEmbedding(encoder, name="elmo")
@@ -45,7 +45,7 @@ def copy(saved, tmp_path):
     "named", ["tagger.keras", "m", "m/options.json,{}/m/tagger.weights.h5", "m.zip"]
 )
 def test_every_way_to_name_one(saved, tmp_path, named):
-    """The mix is the one that the task has trained."""
+    """The scalar mix is the one that the task trained."""
     folder, weights, config = saved
     path = f"{folder}/{named.format(folder)}"
     if named == "m.zip":
@@ -121,7 +121,7 @@ def test_a_configuration_without_an_encoder_or_with_two(copy):
 
 
 def test_words_come_with_a_saved_model(tmp_path):
-    """Only what is read of a `.keras` file: its configuration and its weights by number."""
+    """A file with only the parts of a `.keras` file that we read: configuration and weights."""
     words = ["<S>", "</S>", "<UNK>", "a"]
     options = {"lstm": {"dim": 3, "projection_dim": 2, "n_layers": 1}, "n_tokens_vocab": 4}
     encoder = {"registered_name": "elmo_tf>ElmoEncoder"}

@@ -35,7 +35,7 @@ def pair(tmp_path):
 
 @pytest.fixture
 def make_zip(pair, tmp_path):
-    """Makes a zip of the model with its files under the names given, and of other files."""
+    """Makes a zip of the model's files under the given names, and of other files."""
 
     def make(options="options.json", weights="model.hdf5", others=(), name="elmo.zip", **kwargs):
         path = tmp_path / name
@@ -52,7 +52,7 @@ def make_zip(pair, tmp_path):
 
 
 def read(*named):
-    """What a model consists of: configuration, arrays by name, and the model itself."""
+    """The configuration and the arrays of a model, and the opened model."""
     arrays = {}
     with locate.find_model(*named).open() as model:
         model.read(model.names(), arrays.__setitem__)
@@ -157,7 +157,7 @@ def test_softmax(pair):
 
 @pytest.mark.parametrize("has_sentences", [True, False])
 def test_vectors_beside_the_weights(pair, has_sentences):
-    """The files of elmo-embed, bilm-tf and AllenNLP have the ending of weights, and are none."""
+    """Vector files of elmo-embed, bilm-tf and AllenNLP have the extension of weight files."""
     with h5py.File(pair / "vectors.hdf5", "w") as file:
         file["0"] = np.zeros((3, 4, 14), np.float32)
         if has_sentences:
@@ -392,7 +392,7 @@ def test_zip_that_needs_a_password(make_zip):
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         start = 0
         while (start := content.find(signature, start)) >= 0:
-            content[start + offset] |= 1  # the flag that says so
+            content[start + offset] |= 1  # the flag for encryption
             start += 4
     path.write_bytes(content)
     assert f"{path}: zip that can't be read: " in error_of(path)
@@ -412,7 +412,7 @@ def test_damaged_zips_never_give_another_kind_of_error(make_zip, compression):
         if i % 2:
             damaged = damaged[: int(rng.integers(1, len(content)))]
         else:
-            at_end = i % 4 == 0  # where the directory of the zip is
+            at_end = i % 4 == 0  # in the zip's directory
             start = int(rng.integers(len(content) - 220 if at_end else 0, len(content) - 8))
             damaged[start : start + 8] = rng.bytes(8)
         path.write_bytes(damaged)

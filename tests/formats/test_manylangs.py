@@ -1,4 +1,4 @@
-"""Models of ELMoForManyLangs against what the peer's own code computed from them."""
+"""Models of ELMoForManyLangs, compared with the results of its own code."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from elmo_tf.model.loading import load_language_model
 from tests.integration.zoo import layers_of
 
 MODELS = ["word_char", "char_only", "word_only", "three_layers"]
-# NumPy, which reads the same files, is as far from the peer.
+# NumPy, from the same files, differs from ELMoForManyLangs by as much.
 TOLERANCE = 5e-6
 
 
@@ -95,7 +95,7 @@ def without_white_space(sentences):
 
 @pytest.mark.parametrize("name", ["word_char"], scope="module")
 def test_exported(encoder, expected, sentences, tmp_path, name):
-    """The SavedModel gives the same, and is read again as a model."""
+    """The SavedModel gives equal outputs, and can be read as a model."""
     saved_model.export(encoder, tmp_path / "exported")
     model = hub.load(str(tmp_path / "exported"))
     again = ElmoEncoder.from_model(tmp_path / "exported")
@@ -136,7 +136,7 @@ def test_in_a_keras_model(encoder, expected, sentences, name):
 @pytest.mark.parametrize("name", ["word_char"], scope="module")
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")
 def test_on_litert(encoder, expected, sentences, tmp_path, name):
-    """From ids alone: LiteRT has no tables of strings, and the converter refuses an export's."""
+    """Only from ids: LiteRT has no string tables, and the converter refuses those of an export."""
     function = tf.function(
         lambda token_ids: encoder.encode_ids(token_ids, static_shapes=True),
         input_signature=[encoder.token_input.ids_spec],
@@ -153,7 +153,7 @@ def test_on_litert(encoder, expected, sentences, tmp_path, name):
 
 
 def test_archive_without_the_configuration_file(folder, fixtures_dir, tmp_path):
-    """As public archives are: their configuration is not that of the public models, though."""
+    """Like the public archives, but these models have a different configuration."""
     path = fixtures_dir / "archives/144.zip"
     arrays = []
     for each in (path, folder / "word_char"):
@@ -226,7 +226,7 @@ def test_damaged_text_files(copy, file, content, message):
 
 
 def test_configurations_that_lead_out_of_the_model(copy):
-    """They are not followed: the base name inside the model is meant."""
+    """Such a path is not followed; its base name inside the model's directory is used."""
     shutil.move(copy / "configs/cnn_6_8_7_10.json", copy.parent / "cnn_6_8_7_10.json")
     (copy / "config.json").write_text('{"config_path": "../cnn_6_8_7_10.json"}')
     assert "the configuration of ELMoForManyLangs' public models" not in error_of(copy)

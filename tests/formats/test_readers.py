@@ -1,4 +1,4 @@
-"""The list of readers is the only place that knows which formats there are."""
+"""Only the list of readers knows the formats."""
 
 import ast
 import importlib
@@ -13,12 +13,12 @@ from elmo_tf.formats.reader import Reader
 
 MODULES = {type(reader).__module__ for reader in locate.READERS}
 CLASSES = {type(reader).__name__ for reader in locate.READERS}
-# What a located model says of itself to `formats/` alone.
+# Attributes of a located model that only `formats/` may use.
 INSIDE = {"reader", "recognizes", "looks_for"}
 
 
 def asks_of_a_format(source):
-    """The lines that name a reader, or ask a model which one it has."""
+    """The lines that name a reader or use the reader of a model."""
     found = []
     for node in ast.walk(ast.parse(source)):
         names = set()

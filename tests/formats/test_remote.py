@@ -1,4 +1,4 @@
-"""Models by address, by name, and from the Hub, served by this machine."""
+"""Models by URL, by name, and from the Hugging Face Hub, from a local server."""
 
 import functools
 import hashlib
@@ -26,7 +26,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def served(fixtures_dir, tmp_path, monkeypatch):
-    """The address of a server that has the archives."""
+    """The URL of a server with the archives."""
     monkeypatch.setenv("ELMO_TF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     handler = functools.partial(Quiet, directory=fixtures_dir / "archives")
@@ -78,7 +78,7 @@ def test_a_published_model_by_name(served, fixtures_dir, monkeypatch, tmp_path):
     here = model._replace(urls=(f"{served}/144.zip",))
     monkeypatch.setattr(catalog, "find", lambda name: here if name == model.name else None)
     assert_equal(arrays("manylangs/english"), arrays(fixtures_dir / "archives/144.zip"))
-    # What is on the disk comes first.
+    # Local files take precedence.
     monkeypatch.chdir(tmp_path)
     os.makedirs("manylangs/english")
     with pytest.raises(InputError, match="manylangs/english: holds no model"):
@@ -139,7 +139,7 @@ def test_the_table_of_published_models():
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """As much of the Hub as its library asks for."""
+    """The parts of the Hub that its library uses."""
 
     files: dict[str, bytes]
 
@@ -183,7 +183,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 def test_from_the_hub(fixtures_dir, tmp_path):
-    """In a process of its own: the library reads its settings when it is imported."""
+    """In a separate process, because the library reads its settings at import."""
     plain = fixtures_dir / "archives/plain"
     Hub.files = {
         "options.json": (plain / "pair_options.json").read_bytes(),

@@ -1,4 +1,4 @@
-"""Indexes of checkpoints are read before TensorFlow reads them, which ends the process on some."""
+"""Indexes of checkpoints are checked first, because some make TensorFlow abort the process."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_tensorflow_reads_what_the_tests_write(tmp_path):
 
 
 def test_every_name_type_and_shape(tmp_path):
-    """Of an index of several blocks, in which keys share their beginnings."""
+    """An index of several blocks with prefix-compressed keys."""
     rng = np.random.default_rng(2)
     arrays = {
         f"a/{i % 7}/{i}": np.zeros(rng.integers(0, 4, i % 5), "fdil"[i % 4]) for i in range(5000)
@@ -65,7 +65,7 @@ def test_every_name_type_and_shape(tmp_path):
     ],
 )
 def test_what_would_end_the_process(tmp_path, content, message):
-    """TensorFlow 2.21 aborts on the first three and on those that are no messages."""
+    """TensorFlow 2.21 aborts on the first three and on values that are not messages."""
     assert message in error_of(write(tmp_path, index({"x": content})))
 
 
@@ -75,7 +75,7 @@ def test_a_compressed_index(tmp_path):
 
 
 def test_every_change_of_an_index_is_one_of_three(tmp_path):
-    """Refused here, refused by TensorFlow, or without effect; the process lives on."""
+    """We refuse it, TensorFlow refuses it, or it has no effect; the process survives."""
     entries = {f"a/{i}": entry(shape=[2, 3], size=24, offset=24 * i) for i in range(20)}
     content = index(entries)
     rng = np.random.default_rng(4)

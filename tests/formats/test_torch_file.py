@@ -1,4 +1,4 @@
-"""Files of torch.save: equal to what PyTorch read from them, and nothing of theirs is ever run."""
+"""torch.save files: tensors equal PyTorch's, and no code in a file is ever run."""
 
 import os
 import pickle
@@ -68,7 +68,7 @@ def test_cut_off_at_every_tenth(folder, tmp_path, model, tenth):
 
 
 class Reference:
-    """Something that the pickle refers to, as PyTorch's storages are."""
+    """An object outside of the pickle, like PyTorch's storages."""
 
     def __init__(self, value):
         self.value = value
@@ -90,7 +90,7 @@ class Pickler(pickle.Pickler):
 
 
 def write(path, value, keys=(), is_zip=False, storages=b""):
-    """A file in one of the two forms, with any value in place of the state dict."""
+    """Writes a file in one of the two forms, with any value as the state dict."""
     parts = [torch_file._MAGIC, torch_file._PROTOCOL, {}, value, list(keys)]
     if is_zip:
         with zipfile.ZipFile(path, "w") as archive, archive.open("m/data.pkl", "w") as file:
@@ -194,6 +194,6 @@ def test_numbers_that_are_not_there(tmp_path):
 
 
 def test_a_view_repeated_without_end(tmp_path):
-    """Strides of zero make a large array of a small file."""
+    """Strides of zero make a large array from a small file."""
     path = legacy(tmp_path, (0, (1 << 20, 1 << 20), (0, 0)))
     assert error_of(path) == "damaged: a is not within its storage"

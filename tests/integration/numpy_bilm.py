@@ -1,4 +1,4 @@
-"""A biLM with word input in NumPy, from files in bilm-tf format alone."""
+"""A biLM with word input in NumPy, from files in bilm-tf format."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def _lstm(inputs: np.ndarray, weights: h5py.Group, options: dict) -> np.ndarray:
 
 
 def word_layers(folder: Path, tokens: list[str]) -> np.ndarray:
-    """All layers of one sentence, `[num_layers + 1, tokens, 2 * P]`, boundaries taken off."""
+    """All layers of one sentence, `[num_layers + 1, tokens, 2 * P]`, without boundaries."""
     options = json.loads((folder / "options.json").read_text())["lstm"]
     words = (folder / "vocab.txt").read_text().splitlines()
     unknown = words.index("<UNK>")

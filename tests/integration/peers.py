@@ -1,4 +1,4 @@
-"""Comparison of our vectors with those that other programs computed from the same files."""
+"""Compares our vectors with those of other programs from the same files."""
 
 import json
 
@@ -9,8 +9,8 @@ from elmo_tf.export import saved_model
 from elmo_tf.model.encoder import ElmoEncoder
 from tests.integration.zoo import layers_of
 
-# Ours and theirs are both float32, and each differs from double precision by as much: theirs by up
-# to 3e-6. The largest difference that was measured is 3.4e-6, mostly it is below 1e-6.
+# Our float32 values and theirs differ from double precision by similar amounts, theirs by up to
+# 3e-6. The largest measured difference is 3.4e-6; most are below 1e-6.
 TOLERANCE = 5e-6
 
 
@@ -22,13 +22,13 @@ def padded(sentences):
 
 
 def through_python(model):
-    """A function from token lists to outputs: the encoder."""
+    """A function from token lists to outputs, by the encoder."""
     encoder = ElmoEncoder.from_model(model)
     return lambda sentences: encoder(*padded(sentences))
 
 
 def through_saved_model(model, folder):
-    """A function from token lists to outputs: the signature of our export, loaded again."""
+    """A function from token lists to outputs, by a signature of our export."""
     saved_model.export(ElmoEncoder.from_model(model), folder / "exported")
     loaded = tf.saved_model.load(str(folder / "exported"))
 
@@ -40,7 +40,7 @@ def through_saved_model(model, folder):
 
 
 def largest_difference(outputs_of, sentences_file, expected):
-    """Of all layers of all sentences, each computed alone in `expected["vectors/k"]`."""
+    """The largest difference in all layers and sentences; `expected["vectors/k"]` has them."""
     sentences = json.loads(sentences_file.read_text(encoding="utf-8"))
     outputs = outputs_of(sentences)
     return max(

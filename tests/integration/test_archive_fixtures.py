@@ -1,4 +1,4 @@
-"""Archives as people have them: the vectors are those that bilm-tf computed from the same files."""
+"""Archives as users have them: the vectors equal bilm-tf's from the same files."""
 
 import gzip
 import json
@@ -60,7 +60,7 @@ def test_a_hub_module_in_a_tar(folder, fixtures_dir):
 
 
 def test_a_checkpoint_of_bilm_tf_in_a_tar(fixtures_dir, tmp_path):
-    """With word input, so that its vocabulary is needed; here it is gzipped."""
+    """The model has word input, so its gzipped vocabulary is required."""
     source = fixtures_dir / "tf1_checkpoint/word_shared_softmax/checkpoint_dir"
     (tmp_path / "vocab.txt.gz").write_bytes(gzip.compress((source / "vocab.txt").read_bytes()))
     path = tmp_path / "run.tar.gz"
@@ -79,7 +79,7 @@ def test_a_checkpoint_of_bilm_tf_in_a_tar(fixtures_dir, tmp_path):
 def test_an_archived_checkpoint_larger_than_its_options_imply_is_not_unpacked(
     fixtures_dir, tmp_path
 ):
-    """The index alone is unpacked; its shapes are compared before the rest is."""
+    """Only the index is unpacked; its shapes are checked before the rest."""
     source = fixtures_dir / "tf1_checkpoint/one_layer/checkpoint_dir"
     options = json.loads((source / "options.json").read_text())
     options["lstm"]["dim"] = 11

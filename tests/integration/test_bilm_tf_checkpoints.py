@@ -44,14 +44,14 @@ def test_exported_weights_are_those_that_bilm_tf_dumps(folder, name, model, tmp_
         bilm_tf.current_name(key): array
         for key, array in read_arrays(folder / name / "dumped_weights.hdf5").items()
     }
-    # The softmax is in no file that bilm-tf writes.
+    # bilm-tf's weight files never contain the softmax.
     assert {key for key in found if not key.startswith("softmax/")} == dumped.keys()
     for key, array in dumped.items():
         np.testing.assert_array_equal(found[key], array, err_msg=key)
 
 
 def test_scores(folder, tmp_path):
-    """Each sentence from zero state, in the order read; losses are in nats."""
+    """Each sentence starts from the zero state, in input order; losses are in nats."""
     expected = np.load(folder / "one_layer/expected.npz")
     arguments = [f"--model_dir={folder}/one_layer/checkpoint_dir"]
     arguments += [f"--input_file={folder}/heldout.txt", f"--output_file={tmp_path}/scores"]
@@ -65,7 +65,7 @@ def test_scores(folder, tmp_path):
 
 
 def begin(folder, model, directory, **settings):
-    """A run on the checkpoint's own text, with the settings of its training."""
+    """Starts a run on the checkpoint's text with the settings of its training."""
     options = json.loads((model / "options.json").read_text())
     settings = {
         "batch_size": options["batch_size"],
@@ -86,7 +86,7 @@ def begin(folder, model, directory, **settings):
 
 
 def losses_of(trainer, monkeypatch):
-    """The losses of each step that a trainer makes: forward, backward."""
+    """The forward and backward losses of each step of a trainer."""
     losses = []
     advance = Trainer._advance
 
@@ -101,17 +101,17 @@ def losses_of(trainer, monkeypatch):
 
 
 def next_steps_of_bilm_tf(model, run):
-    """Losses of the steps that bilm-tf makes next: its own training graph, restored and run.
+    """The losses of bilm-tf's next steps, computed by its own restored training graph.
 
-    The graph came with the checkpoint. It is fed as bilm-tf's `train` feeds it: windows, and the
-    state in which the step before ended.
+    The graph is part of the checkpoint. It gets the same inputs as in bilm-tf's `train`: windows,
+    and the final state of the previous step.
     """
     stream = WindowStream(
         run.reader(), run.vocabulary, run.training.batch_size, run.training.unroll_steps
     )
     zero = "lm/DropoutWrapperZeroState{}/LSTMCellZeroState/zeros{}:0"
     initial = [zero.format(direction, part) for direction in ("", "_1") for part in ("", "_1")]
-    last = 2 * run.training.unroll_steps - 1  # of the operations that each step adds
+    last = 2 * run.training.unroll_steps - 1  # index of the last of each step's operations
     final = [f"lm/RNN_{d}/rnn/lstm_cell/{op}_{last}:0" for d in (0, 1) for op in ("add", "MatMul")]
     losses, state = [], {}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -121,7 +121,7 @@ def next_steps_of_bilm_tf(model, run):
             feed = dict(state)
             window = stream.next_window()
             shape = (2, run.training.batch_size, run.training.unroll_steps)
-            # Ids of characters in training are those of the file, without a row for padding.
+            # Character ids in training have no row for padding, like the file.
             tokens = [[token.decode() for token in window.tokens]]
             ids = batch_to_ids(tokens, run.config.input.max_characters_per_token)[0] - 1
             for direction, ending in enumerate(("", "_reverse")):
@@ -150,4 +150,4 @@ def test_training_continues_with_the_next_steps_of_bilm_tf(folder, tmp_path, mon
     assert trainer.origin.endswith("softmax too")
     losses = losses_of(trainer, monkeypatch)
     np.testing.assert_allclose(losses[0], theirs[0], rtol=1e-5)
-    assert np.abs(losses - theirs).max() > 0.01  # so the accumulators matter
+    assert np.abs(losses - theirs).max() > 0.01  # the accumulators have an effect

@@ -1,4 +1,4 @@
-"""Programs that are not ours take the export: each in a process that can't import elmo_tf.
+"""Programs that use an export, each in a process that cannot import elmo_tf.
 
 The programs are in `consumers/`. They get the path of the export and a file of inputs and outputs.
 """
@@ -83,7 +83,7 @@ def run(program, *arguments, folder, python=sys.executable, **environment):
 # Keras 3.15 saves variables through an `__array__` that NumPy 2 wants to have a `copy` argument.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_nothing_but_tensorflow(exported, expected, encoder, tmp_path):
-    """Our export, and what Keras's `export` writes of a classifier with our layer in it."""
+    """Our export, and Keras's `export` of a classifier that contains our layer."""
     classifier = keras.Sequential(
         [
             keras.Input([], dtype="string"),
@@ -154,7 +154,7 @@ def test_saved_model_cli(exported, encoder, tmp_path):
 
 
 def test_requests_to_tensorflow_serving(exported, encoder, tmp_path):
-    """Rows and columns, in and out, and what the server or the model refuses."""
+    """Row and column formats of requests and answers, and errors of server and model."""
     text = encoder(tf.constant(TEXT))
     tokens = encoder(tf.constant(TOKENS), sequence_len=LENGTHS)
     ids = elmo_tf.batch_to_ids(TOKENS[:2], encoder.config.input.max_characters_per_token)
@@ -204,7 +204,7 @@ def test_requests_to_tensorflow_serving(exported, encoder, tmp_path):
 
 
 def test_from_training_to_both_exports(tmp_path, monkeypatch, capfd):
-    """What was trained is the same vectors everywhere, up to a process that knows nothing of it."""
+    """A trained model gives equal vectors in every form, also in an unrelated process."""
     monkeypatch.chdir(tmp_path)
     tiny.CONFIG.write(tmp_path / "options.json")
     tiny.write_files(tmp_path)

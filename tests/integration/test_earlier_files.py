@@ -1,9 +1,9 @@
-"""Files that an earlier commit wrote still load, and give the values that it gave.
+"""Files of an earlier commit still load and give the same values.
 
-`tests/data/made_at_6a344a9.tar.gz` holds what commit 6a344a9 made from random weights of tiny
-sizes: two exports (characters, with cached words and an initial state; words, all trainable), a
-Keras model saved around `ElmoEmbedding`, and a training run stopped at step 4. `expected.npz` holds
-the outputs that its own code computed, and the weights at step 9 of the same run left unbroken.
+`tests/data/made_at_6a344a9.tar.gz` holds files that commit 6a344a9 made from tiny random models:
+two exports (characters, with cached words and an initial state; words, all trainable), a Keras
+model with `ElmoEmbedding`, and a training run stopped at step 4. `expected.npz` holds the outputs
+of that commit's code, and the weights at step 9 of the same run without interruption.
 """
 
 import tarfile
@@ -17,7 +17,7 @@ from elmo_tf import ElmoEmbedding, train
 from elmo_tf.model.loading import load_encoder
 
 TEXTS = ["a0 b1 c2 \u00e9t\u00e9", "d3", "", "x a0 verylongwordindeed b1 <S> d3 e4"]
-# Another processor rounds otherwise.
+# Processors differ in rounding.
 TOLERANCE = 2e-6
 
 
@@ -61,7 +61,7 @@ def test_export_as_model(earlier, expected, export, prefix):
 
 
 def test_keras_file(earlier, expected):
-    # Importing `ElmoEmbedding` registers it, wherever its module is now.
+    # Importing `ElmoEmbedding` registers it, independent of its module.
     model = keras.saving.load_model(earlier / "model.keras")
     assert any(isinstance(layer, ElmoEmbedding) for layer in model.layers)
     actual = model.predict(tf.constant(TEXTS), verbose=0)

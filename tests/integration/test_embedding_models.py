@@ -1,4 +1,4 @@
-"""ElmoEmbedding in whole models: trained, saved, loaded by another process."""
+"""Models that contain ElmoEmbedding: trained, saved, and loaded by another process."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def encoder():
 
 @pytest.fixture
 def files(encoder, tmp_path):
-    """A directory with the published pair."""
+    """A directory with a pair in bilm-tf format."""
     return models.write_pair(tmp_path / "published", encoder)
 
 
@@ -84,7 +84,7 @@ class Subclassed(keras.Model):
         vectors = self.elmo(inputs, training=training)
         return self.dense(self.lstm(self.join(vectors)))
 
-    def build_from_config(self, config):  # Keras would try floats
+    def build_from_config(self, config):  # Keras would build with floats
         self(tf.constant(["any text"]))
 
     def get_config(self):
@@ -107,7 +107,7 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_predict_save_and_load(encoder, kind, tmp_path):
-    keras.utils.set_random_seed(1)  # what is learnt in a few steps depends on the head's weights
+    keras.utils.set_random_seed(1)  # the result of a few steps depends on the head's weights
     num_mixes = 1 if kind in (sequential, sequential_without_input) else 2
     elmo = ElmoEmbedding(encoder, num_mixes=num_mixes, dropout=0.5, l2_coefficient=0.01)
     model = fit(kind(elmo))
@@ -147,7 +147,7 @@ np.save(sys.argv[3], model.predict(tf.constant(text), batch_size=2, verbose=0))
 
 @pytest.mark.slow
 def test_another_process_needs_nothing_but_the_file(files, project_dir, tmp_path):
-    """The published files are moved away in between."""
+    """The original files are moved away first."""
     for name in ("options.json", "weights.hdf5"):
         (tmp_path / name).write_bytes((files / name).read_bytes())
     elmo = ElmoEmbedding.from_weights(
@@ -186,7 +186,7 @@ def test_one_layer_twice_nested_and_cloned(encoder):
     model.compile("adam", "mse")
     model.fit(inputs, np.ones([2, 1]), batch_size=1, verbose=0)
     assert len(model.trainable_variables) == 2 + 2
-    clone = keras.models.clone_model(model, recursive=True)  # without, the layer would become two
+    clone = keras.models.clone_model(model, recursive=True)  # otherwise the layer is duplicated
     assert clone.get_layer(elmo.name).encoder is not encoder
     clone.set_weights(model.get_weights())
     np.testing.assert_array_equal(clone(inputs), model(inputs))
@@ -252,7 +252,7 @@ def test_from_model(encoder, files, kind, tmp_path):
 
 
 def test_a_mix_trained_on_vectors_computed_beforehand_fits_the_whole(encoder):
-    """As `elmo-embed` stores them, [layers, tokens, dim] a line, padded and stacked."""
+    """Uses vectors in the form of `elmo-embed`, [layers, tokens, dim] per line, padded."""
     elmo = ElmoEmbedding(encoder)
     outputs = encoder(tf.constant(TEXT))
     word = outputs["word_emb"]

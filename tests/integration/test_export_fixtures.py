@@ -1,4 +1,4 @@
-"""The exported SavedModel against bilm-tf's own graph, for every configuration there is."""
+"""The exported SavedModel against bilm-tf's own graph, for every configuration."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_every_signature(case, batch):
 
 
 def check_mix(found, outputs, batch):
-    """An untrained mix is the plain mean of the layers; `default` is its mean over the tokens."""
+    """The initial scalar mix is the mean of the layers; `default` is its mean over tokens."""
     for row, sentence in enumerate(found.sentences[batch]):
         mean = found.expected[f"{batch}/{row}"].mean(axis=0)
         actual = outputs["elmo"][row, : len(sentence)]
@@ -75,7 +75,7 @@ def test_the_export_gives_its_encoder_back(case):
 
 
 def test_bilm_tf(fixtures_dir, tmp_path_factory):
-    """A pure model matches the first batch of a run that carries its state, and no other."""
+    """A stateless model matches only the first batch of a run that carries its state over."""
     files, expected = read_bilm_tf(fixtures_dir)
     encoder = load_encoder(fixtures_dir / "bilm_tf/model")
     _, model = exported(encoder, tmp_path_factory)

@@ -1,4 +1,4 @@
-"""One rule for all forms of text and tokens at every entry point of Python: a table of both."""
+"""All forms of text and tokens at every Python entry point: one table of both."""
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ ENCODED_TOKENS = [[token.encode() for token in row] for row in TOKENS]
 
 
 class Column:
-    """The part of a pandas column that matters, for where pandas is not installed."""
+    """A stand-in for a pandas column, because pandas may not be installed."""
 
     def __init__(self, values):
         self._values = np.empty(len(values), object)
@@ -44,7 +44,7 @@ class Column:
 
 
 class Frame:
-    """The part of a pandas data frame that matters: its iterator gives names of columns."""
+    """A stand-in for a pandas data frame, whose iterator yields column names."""
 
     def __init__(self, rows):
         self._values = np.array(rows, object)
@@ -58,7 +58,7 @@ class Frame:
 
 
 def uneven(rows):
-    """An object array of one dimension that holds a list or array for each row."""
+    """A one-dimensional object array with a list or array per row."""
     array = np.empty(len(rows), object)
     array[:] = rows
     return array
@@ -110,7 +110,7 @@ if pandas is not None:
 def encoder():
     encoder = elmo_tf.ElmoEncoder(CONFIG, seed=7)
     rng = np.random.default_rng(3)
-    for variable in encoder.bilm.weights:  # untrained ones hardly react to their input
+    for variable in encoder.bilm.weights:  # with initial weights, outputs hardly depend on inputs
         variable.assign(rng.normal(size=variable.shape, scale=0.6))
     return encoder
 
@@ -122,12 +122,12 @@ def elmo(encoder):
 
 @pytest.fixture(scope="module")
 def expected(encoder):
-    """The vectors of each sentence, from ids, one sentence at a time."""
+    """The vectors of each sentence, computed from ids, one sentence at a time."""
     ids = [elmo_tf.batch_to_ids([tokens], WIDTH) for tokens in TOKENS]
     return [encoder(each)["elmo"][0].numpy() for each in ids]
 
 
-# Entry points by name: from (encoder, elmo, text) to `[batch, time, 2 * P]`, or a mask.
+# Entry points by name: functions of (encoder, elmo, text) that return `[batch, time, 2 * P]`.
 TEXT_ENTRIES = {
     "encoder": lambda encoder, elmo, text: encoder(text)["elmo"],
     "encode_text": lambda encoder, elmo, text: encoder.encode_text(text)["elmo"],
@@ -225,7 +225,7 @@ def test_wrong_texts_are_named_by_their_position(encoder, elmo, entry, kind):
     assert f"{position} must be text (str or bytes), got {shown}" in message
 
 
-# Tokens, what is said of them, and sequence_len where that matters.
+# Wrong tokens, the error message, and sequence_len where it matters.
 WRONG_TOKENS = {
     "None": ([["a"], ["b", None]], "[1][1] must be a token (str or bytes), got None"),
     "NaN": ([["a", float("nan")]], "[0][1] must be a token (str or bytes), got nan"),
@@ -350,7 +350,7 @@ def test_a_list_of_words_is_no_string(encoder, tmp_path):
 
 
 class InGraph:
-    """Entry points in a graph, where text is not known while it is traced."""
+    """Entry points in a graph, where text is unknown during tracing."""
 
     def __init__(self, encoder, elmo):
         tokens = tf.TensorSpec([None, None], tf.string)
@@ -387,7 +387,7 @@ def test_padding_may_hold_anything_in_a_graph(in_graph):
 
 
 def test_a_single_column_of_text_is_refused_by_keras_inputs(encoder, elmo):
-    """As Keras's tutorials have it; for it there is `keras.Input([], dtype="string")`."""
+    """Keras's tutorials use it for text; we require `keras.Input([], dtype="string")`."""
     column = keras.Input([1], dtype="string")
     lengths = keras.Input([], dtype="int32")
     for build in (
@@ -412,7 +412,7 @@ def classifier(encoder, shape):
 
 
 def test_a_model_of_text_takes_a_column_as_text(encoder, expected):
-    """Keras itself drops the second dimension of `[batch, 1]` where the input has none."""
+    """Keras drops the second dimension of `[batch, 1]` if the input has none."""
     model = classifier(encoder, [])
     column = tf.constant(TEXT)[:, tf.newaxis]
     model.fit(column, np.ones([3, 1]), verbose=0)

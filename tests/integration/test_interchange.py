@@ -14,7 +14,7 @@ from export import export_weights
 from tests.integration import peers
 from tests.integration.zoo import layers_of
 
-# Each reads characters, as what simple_elmo takes does.
+# All have character input, which simple_elmo requires.
 MODELS = (
     "tf1_checkpoint/one_layer/checkpoint_dir",
     "tf1_checkpoint/two_layers/checkpoint_dir",
@@ -29,7 +29,7 @@ SENTENCES = [["The", "cat", "sat", "."], ["Naïve", "日本語", "internationali
 
 @pytest.fixture(scope="module")
 def written(fixtures_dir, tmp_path_factory):
-    """A function from the name of a model to the directory that it was written to."""
+    """A function that returns the directory of a written model by name."""
     folder = tmp_path_factory.mktemp("written")
 
     def write(name):
@@ -56,7 +56,7 @@ def test_arrays_are_equal(fixtures_dir, written, name):
 
 @pytest.mark.slow  # installs simple_elmo, which runs bilm-tf's graph for each model
 def test_simple_elmo_computes_the_same(fixtures_dir, written, tmp_path):
-    packages = tmp_path / "packages"  # what it needs beside TensorFlow, which is here
+    packages = tmp_path / "packages"  # its dependencies except TensorFlow
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     wanted = ["simple-elmo==0.9.2", "smart-open==7.1.0"]
     subprocess.run([*command, str(packages), *wanted], check=True)

@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs/languages.md").read_text(encoding="utf
 
 @pytest.fixture
 def names(fixtures_dir, tmp_path, monkeypatch):
-    """What the examples define, after all of them have run."""
+    """The names that the examples define, after all of them ran."""
     shutil.copytree(fixtures_dir / "manylangs/word_char", tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -25,7 +25,7 @@ def names(fixtures_dir, tmp_path, monkeypatch):
 
 
 def test_examples(names, fixtures_dir):
-    """The sentence in the words of the fixture has the vectors of the peer."""
+    """The sentence has the vectors of ELMoForManyLangs."""
     encoder = names["encoder"]
     dim = 2 * encoder.config.lstm.projection_dim
     expected = np.load(fixtures_dir / "manylangs/word_char/expected.npz")

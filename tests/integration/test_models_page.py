@@ -1,4 +1,4 @@
-"""docs/models.md names every format as the readers do, and commands that there are."""
+"""docs/models.md names every format like its reader, and only existing commands."""
 
 import re
 from pathlib import Path

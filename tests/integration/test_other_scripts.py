@@ -22,7 +22,7 @@ CONFIG = small_config(
 
 
 def sentences(count, seed):
-    """Russian and Chinese sentences in turn, and some that change over in their middle."""
+    """Alternating Russian and Chinese sentences, and some that mix both."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         begin = 3 * (number % 2)
@@ -33,7 +33,7 @@ def sentences(count, seed):
 
 
 def write(path, count, seed, separator):
-    """Chinese is written without spaces if the tokenizer finds words by itself."""
+    """Writes Chinese without spaces if the tokenizer splits characters."""
     lines = []
     for words in sentences(count, seed):
         *rest, stop = words
@@ -113,12 +113,12 @@ def check_bytes(model):
         np.testing.assert_array_equal(characters.encode_token(word, 14), ids[0, 0])
         by_ids = model.char_ids(tf.constant(ids))["word_emb"]
         np.testing.assert_allclose(model([word])["word_emb"], by_ids, rtol=0, atol=1e-6)
-    # Twelve bytes count, even if the fifth character is cut by that.
+    # Twelve bytes are used, which cuts the fifth character.
     long, cut = "老人老人老", "老人老人".encode()
     np.testing.assert_array_equal(model([long])["word_emb"], model([cut])["word_emb"])
     cyrillic = "я" + "老" * 4
     np.testing.assert_array_equal(
         model([cyrillic])["word_emb"], model([cyrillic.encode()[:12]])["word_emb"]
     )
-    # The first byte of the character that was cut counts.
+    # The first byte of the cut character is used.
     assert np.any(characters.encode_token(cyrillic, 14) != characters.encode_token("я老老老", 14))

@@ -1,4 +1,4 @@
-"""The largest difference from what each model's own program computed, in Python and exported.
+"""The largest difference from each model's own program, in Python and exported.
 
 `pytest -s -m slow tests/integration/test_peers.py` prints them.
 """
@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration import peers
 
-PER_LAYER = {  # the model, its sentences, and the vectors of its program
+PER_LAYER = {  # the model, its sentences, and its program's vectors
     f"tf1_checkpoint/{name}/checkpoint_dir": (
         "tf1_checkpoint/sentences.json",
         f"tf1_checkpoint/{name}/expected.npz",
@@ -44,7 +44,7 @@ def test_layers(fixtures_dir, tmp_path, name):
 @pytest.mark.slow  # 8 s each, for the export
 @pytest.mark.parametrize("name", MODULES)
 def test_outputs_of_modules(fixtures_dir, tmp_path, name):
-    """Of real tokens, without the row of `<S>` and `</S>`, which modules read as letters."""
+    """Without padding and the row of `<S>` and `</S>`, which modules read as characters."""
     folder = fixtures_dir / "tf1_hub"
     sentences = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))["tokens"]
     expected = np.load(folder / name / "expected.npz")

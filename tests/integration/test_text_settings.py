@@ -1,4 +1,4 @@
-"""The tokenizer and normalization of a training are its model's, and go wherever the model goes."""
+"""A model stores the tokenizer and normalization of its training in every format."""
 
 import json
 
@@ -19,7 +19,7 @@ TOKENS = ["a0", ",", "b1", "c2", "!"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run and its export, trained on punctuation that is not set apart."""
+    """A run and its export, trained on text with attached punctuation."""
     folder = tiny.write_files(tmp_path_factory.mktemp("text"))
     tiny.CONFIG.write(folder / "options.json")
     flags = [f"--train_files={folder}/[ab].txt", f"--vocab_file={folder}/vocab"]
@@ -53,7 +53,7 @@ def test_raw_text_in_python_is_tokenized_as_in_training(folder, caplog):
     assert raw.shape == (5, 4)
     np.testing.assert_allclose(raw, tokens, atol=1e-6)
     assert caplog.records == []
-    for _ in range(2):  # the graph splits at white space, which is said once
+    for _ in range(2):  # the graph splits at white space; the warning appears once
         assert encoder([TEXT])["sequence_len"].numpy() == [2]
     (record,) = caplog.records
     assert "tokenizer=unicode_punctuation, normalize=none" in record.getMessage()

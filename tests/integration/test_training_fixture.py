@@ -31,9 +31,9 @@ SETTINGS = TrainingConfig(
     dropout=0.0,
     num_negative_samples=0,
 )
-# What was measured: losses 7e-7, weights 3e-6, accumulators 7e-6, norms 2e-5. The norms differ for
-# a reason: bilm-tf adds up the squares of the character embedding's gradient before it sums the
-# rows of equal characters, which makes its first norm smaller by 1e-5 than the gradient's is.
+# Measured: losses 7e-7, weights 3e-6, accumulators 7e-6, norms 2e-5. The norms differ because
+# bilm-tf sums the squares of the character embedding's gradient before it adds the rows of equal
+# characters, which makes its first norm smaller than the gradient's by 1e-5.
 TOLERANCE = 1e-4
 
 
@@ -48,7 +48,7 @@ def trajectory(folder):
 
 
 def group(trajectory, name):
-    """Arrays of one group by published name; the file has those of TensorFlow 1's graph."""
+    """Arrays of one group by bilm-tf's names; the file has names of TensorFlow 1's graph."""
     start = f"{name}/"
     return {
         bilm_tf.current_name(key.removeprefix(start)): array
@@ -78,7 +78,7 @@ def make_stream(path, vocabulary, batch_size, unroll_steps, **options):
 
 @pytest.fixture(scope="module")
 def run(folder, trajectory, vocabulary):
-    """The 26 steps: (figures of each, the model after them, Adagrad's sums by our names)."""
+    """The 26 steps: (results of each, the model after them, Adagrad's sums by our names)."""
     model = make_model(folder, vocabulary, group(trajectory, "initial"))
     optimizer = make_optimizer(SETTINGS)
     step = TrainStep(model, optimizer, 3, 6, num_negatives=0, clip_norm=SETTINGS.clip_norm)
@@ -103,7 +103,7 @@ def test_every_gradient_norm(run, trajectory):
     norms = [each.gradient_norm for each in figures]
     expected = trajectory["gradient_global_norm_before_clip"]
     np.testing.assert_allclose(norms, expected, rtol=TOLERANCE)
-    assert min(norms) > SETTINGS.clip_norm  # so the clip is tested by what follows
+    assert min(norms) > SETTINGS.clip_norm  # so gradients are clipped
 
 
 def relative_difference(ours, theirs):
@@ -117,7 +117,7 @@ def test_final_weights(run, trajectory):
     assert ours.keys() == final.keys()
     for name, theirs in final.items():
         assert relative_difference(ours[name], theirs) < 1e-5, name
-        # The same of what training added to the weights, which is far less than the weights.
+        # Also compare the changes of the weights, which are much smaller than the weights.
         added, added_theirs = ours[name] - initial[name], theirs - initial[name]
         assert relative_difference(added, added_theirs) < TOLERANCE, name
 
@@ -140,7 +140,7 @@ def scorer(folder, trajectory, vocabulary):
 
 
 def losses_by_window(scorer, stream):
-    """(losses summed over the window in each direction, tokens) of each window, state carried."""
+    """(loss sums of both directions, tokens) of each window, with carried-over state."""
     state, windows = None, []
     for window in iter(stream.next_window, None):
         state = state or scorer.initial_state(len(window.lengths))
@@ -153,11 +153,11 @@ def losses_by_window(scorer, stream):
 def test_heldout_with_carried_state(
     folder, trajectory, vocabulary, scorer, batch_size, num_dropped
 ):
-    """Ours is bilm-tf's figure, over its windows, and the tokens that it drops.
+    """Our perplexity equals bilm-tf's over its windows and the tokens that it drops.
 
-    bilm-tf tests with windows of one step and stops at the first that it can't fill. With one
-    stream that is the end of the text, so nothing is dropped and both figures are the same; with
-    two it is the end of the first stream to run dry, and five tokens of the other are dropped.
+    bilm-tf tests with windows of one step and stops at the first incomplete one. With one stream
+    that is the end of the text, so nothing is dropped and both results are equal. With two streams
+    it is the end of the shorter one, and five tokens of the other are dropped.
     """
     num_windows = trajectory[f"heldout/batch_{batch_size}/n_windows"]
     theirs = trajectory[f"heldout/batch_{batch_size}/forward_backward_mean_loss"]
@@ -183,7 +183,7 @@ def test_heldout_with_carried_state(
 
 
 def test_heldout_perplexity_of_one_stream(folder, trajectory, vocabulary, scorer):
-    """And, with one stream, however long the windows are."""
+    """With one stream, the length of windows does not matter."""
     for unroll_steps in (1, 6, 100):
         stream = make_stream(
             folder / "heldout.txt", vocabulary, 1, unroll_steps, keep_incomplete=True

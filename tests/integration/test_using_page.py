@@ -1,4 +1,4 @@
-"""Every example of docs/using.md is run, section by section, where a user's files would be."""
+"""Runs every example of docs/using.md, section by section, next to a user's files."""
 
 import functools
 import http.server
@@ -40,7 +40,7 @@ WITH_PYTHON = [
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A directory with a published model, and vectors of three lines of text."""
+    """A directory with a model in bilm-tf format, and vectors of three lines of text."""
     folder = models.write_pair(tmp_path_factory.mktemp("published"), models.small_encoder(CONFIG))
     with h5py.File(folder / "vectors.hdf5", "w") as file:
         for number, length in enumerate([4, 0, 2]):
@@ -50,7 +50,7 @@ def published(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(published, tmp_path_factory):
-    """The same with an export."""
+    """The same directory with an export."""
     folder = tmp_path_factory.mktemp("files") / "files"
     shutil.copytree(published, folder)
     encoder = ElmoEncoder.from_weights(folder / "options.json", folder / "weights.hdf5")
@@ -60,7 +60,7 @@ def files(published, tmp_path_factory):
 
 @pytest.fixture
 def port(files):
-    """Of a web server that has the export."""
+    """The port of a web server with the export."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_):
@@ -131,7 +131,7 @@ def test_fences_are_examples_of_a_known_kind():
 
 
 def test_names_of_the_tables_exist(project_dir):
-    """Commands, their flags and functions that the right-hand columns speak of."""
+    """Commands, flags and functions in the right-hand columns exist."""
     import elmo_tf
 
     commands = re.findall(r"`(elmo-[a-z-]+)((?: --\w+)*)", PAGE)

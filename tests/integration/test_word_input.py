@@ -1,4 +1,4 @@
-"""Models that look words up in a table, wherever a model is accepted; layers as NumPy has them."""
+"""Models with word input at every entry point for models; layers compared with NumPy."""
 
 import json
 import shutil
@@ -64,7 +64,7 @@ def write_options(folder, share, name="options.json"):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A run with one table for input and softmax, and what both exports make of it."""
+    """A run with one table for input and softmax, and both kinds of export of it."""
     folder = tiny.write_files(tmp_path_factory.mktemp("words"))
     write_options(folder, share=True)
     heldout = f"--heldout_files={folder}/heldout.txt"
@@ -76,7 +76,7 @@ def made(tmp_path_factory):
 
 
 def assert_layers(outputs, published):
-    """Compares with NumPy; also that padding is zeros."""
+    """Compares layers with NumPy, and padding with zeros."""
     for row, sentence in enumerate(SENTENCES):
         expected = word_layers(published, sentence)
         length = len(sentence)
@@ -92,7 +92,7 @@ def test_layers_are_those_of_numpy_from_the_published_files(made):
     )
     outputs = {k: v.numpy() for k, v in encoder(PADDED, sequence_len=LENGTHS).items()}
     assert_layers(outputs, made.published)
-    # By text and by ids it is the same, bit for bit.
+    # Text and ids give bitwise equal outputs.
     by_ids = encoder(encoder.token_ids.batch(SENTENCES), sequence_len=LENGTHS)
     for wrong in (-1, 27):
         with pytest.raises(InputError, match=rf"ids\[0, 1\] must be from 0 to 26 .*got {wrong}"):
@@ -110,7 +110,7 @@ def test_every_form_of_the_model_gives_the_same(made, tmp_path):
             archive.write(path, f"model/{path.rsplit('/', 1)[1]}")
     forms = (made.run, made.run / "best", made.exported, made.published, ",".join(pair))
     for form in (*forms, tmp_path / "model.zip"):
-        if form == made.run / "best":  # other weights, the same words
+        if form == made.run / "best":  # different weights, the same words
             assert load_encoder(form).vocabulary.words[3:] == tiny.WORDS
             continue
         outputs = load_encoder(form)(PADDED, sequence_len=LENGTHS)
@@ -128,7 +128,7 @@ def test_the_export_needs_only_tensorflow(made):
     assert_layers({k: v.numpy() for k, v in outputs.items()}, made.published)
     ids = tf.constant(load_encoder(made.exported).token_ids.batch(SENTENCES))
     by_ids = loaded.signatures["word_ids"](word_ids=ids)
-    for name in outputs:  # it is dense: products of other widths, which round otherwise
+    for name in outputs:  # dense products of other widths, which round differently
         np.testing.assert_allclose(by_ids[name], outputs[name], atol=1e-6, err_msg=name)
         np.testing.assert_array_equal(loaded.word_ids(ids)[name], by_ids[name])
     for wrong in (-1, 27):  # there are 26 words
@@ -156,7 +156,7 @@ def test_published_files(made, tmp_path):
         assert file["embedding"].shape == (26, 3)
     options = json.loads((made.published / "options.json").read_text())
     assert (options["n_tokens_vocab"], options["share_embedding_softmax"]) == (26, True)
-    # Written again, from the pair and from the export, the bytes are equal.
+    # Writing the pair again, from the pair or from the export, gives equal bytes.
     for number, form in enumerate((made.published, made.exported)):
         target = tmp_path / str(number)
         command(export_weights.main, f"--model={form}", f"--output_dir={target}")
@@ -206,7 +206,7 @@ def test_evaluate_score_and_embed(made, capfd, tmp_path):
 
 def test_loss_falls_and_resumed_equals_unbroken_bit_for_bit(made):
     best = json.loads((made.run / "heldout.json").read_text())["best"]
-    assert best["perplexity"] < 21  # 26 for a model that knows nothing
+    assert best["perplexity"] < 21  # an untrained model has 26
     run_training(made.folder, "resumed", "--max_steps=33")
     run_training(made.folder, "resumed", "--max_steps=1000")
     one, two = (newest_arrays(path) for path in (made.folder / "resumed", made.run))
@@ -216,7 +216,7 @@ def test_loss_falls_and_resumed_equals_unbroken_bit_for_bit(made):
 
 
 def test_exact_losses_by_hand(made):
-    """From the encoder's own top layer and the published softmax: one sentence, both ways."""
+    """From the encoder's top layer and the softmax in the file: one sentence, both directions."""
     trained = load_language_model(made.run)
     model, words = trained.model, trained.vocabulary
     assert model.softmax.kernel.shape == (26, 3)
@@ -272,7 +272,7 @@ def test_flags():
 
 
 def test_other_vocabularies_are_refused(made, capfd, tmp_path):
-    """As initial weights, and beside weights of another size."""
+    """As initial weights, and with weights of a different size."""
     other = tmp_path / "vocab"
     other.write_bytes((made.folder / "vocab").read_bytes().replace(b"a0", b"zz"))
     flags = [
@@ -311,6 +311,6 @@ def test_keras_layer(made, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(padded), expected)
-    tf.saved_model.save(model, str(tmp_path / "saved"))  # the table of words goes along
+    tf.saved_model.save(model, str(tmp_path / "saved"))  # includes the lookup table
     with pytest.raises(ValueError, match=r"integers \[batch, time\] \(ids of words\)"):
         layer(np.zeros([1, 2, 50], np.int32))

@@ -1,4 +1,4 @@
-"""What shared/fixtures/config_zoo and bilm_tf feed to a model, and what has to come out."""
+"""Inputs and expected outputs of shared/fixtures/config_zoo and bilm_tf."""
 
 import json
 from pathlib import Path
@@ -23,11 +23,11 @@ CONFIGURATIONS = (
     "three_layers",
     "tight_clips",
 )
-TOLERANCE = 1e-5  # what shared/README.md promises; 2e-6 is usual
+TOLERANCE = 1e-5  # that of shared/README.md; 2e-6 is usual
 
 
 def padded(sentences: list[list[str]]) -> list[list[bytes]]:
-    """Token lists of one length, filled up with "", as a string tensor wants them."""
+    """Token lists padded with "" to one length, for a string tensor."""
     width = max(map(len, sentences))
     return [
         [token.encode() for token in sentence] + [b""] * (width - len(sentence))
@@ -51,7 +51,7 @@ def read_case(fixtures_dir: Path, name: str) -> Case:
 
 
 def layers_of(outputs: dict, row: int, length: int) -> np.ndarray:
-    """[num_layers + 1, length, 2 * P], as the fixture has them; past the length must be zeros."""
+    """[num_layers + 1, length, 2 * P], the fixture's layout; checks zeros past the length."""
     word = np.asarray(outputs["word_emb"])
     layers = [np.concatenate([word, word], axis=-1)]
     while f"lstm_outputs{len(layers)}" in outputs:
@@ -62,7 +62,7 @@ def layers_of(outputs: dict, row: int, length: int) -> np.ndarray:
 
 
 def check(outputs: dict, case: Case, batch: str, group: str | None = None) -> None:
-    """Compares all layers of all sentences of a batch with what the fixture has for `group`."""
+    """Compares all layers of all sentences of a batch with the fixture's `group`."""
     for row, sentence in enumerate(case.sentences[batch]):
         actual = layers_of(outputs, row, len(sentence))
         expected = case.expected[f"{group or batch}/{row}"]
@@ -81,6 +81,6 @@ def read_bilm_tf(fixtures_dir: Path) -> tuple[list[list[str]], list[list[np.ndar
 
 
 def top_of_both_directions(outputs: dict, row: int, length: int) -> np.ndarray:
-    """The top layer of one row as bilm_tf has it: [2 directions, length, P]."""
+    """The top layer of one row in bilm_tf's layout: [2 directions, length, P]."""
     top = outputs["lstm_outputs2"].numpy()[row, :length]
     return np.stack(np.split(top, 2, axis=-1))

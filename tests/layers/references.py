@@ -1,6 +1,6 @@
-"""What the layers compute, in NumPy and float64, from the equations of their docstrings.
+"""The layers in NumPy and float64, written from the equations in their docstrings.
 
-Each function takes a layer, for its weights and options, and what the layer is called with.
+Each function takes a layer, for its weights and options, and the layer's inputs.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def highway(layer, inputs):
 
 
 def char_cnn(layer, character_ids):
-    """Token by token and window by window."""
+    """Computes one token and one window at a time."""
     table = np.concatenate([np.zeros([1, layer.embedding_dim]), value(layer.embedding)])
     activation = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[layer.activation]
     outputs = []
@@ -65,7 +65,7 @@ def word_embedding(layer, word_ids):
 
 
 def lstm(layer, inputs, hidden=None, cell=None):
-    """Outputs `[batch, time, projection_dim]`, and the hidden and cell state after the last."""
+    """Outputs `[batch, time, projection_dim]`, and the final hidden and cell state."""
     w, r, b = (value(v) for v in (layer.input_kernel, layer.recurrent_kernel, layer.bias))
     if hidden is None:
         hidden = np.zeros([len(inputs), layer.projection_dim])
@@ -82,7 +82,7 @@ def lstm(layer, inputs, hidden=None, cell=None):
 
 
 def bilm_row(layer, direction, inputs):
-    """A row alone, `[time, dim]`: outputs of each layer in the order of the text, and states."""
+    """One row, `[time, dim]`: outputs of each layer in text order, and states."""
     outputs, states = [], []
     order = slice(None, None, -1 if direction == "backward" else 1)
     inputs = inputs[order]
@@ -107,7 +107,7 @@ def bilm(layer, inputs, lengths):
 
 
 def scalar_mix(layer, layers, mask=None):
-    """As bilm-tf's `weight_layers`, with zeros where the mask is False."""
+    """Like bilm-tf's `weight_layers`, with zeros where the mask is False."""
     layers = np.asarray(layers, np.float64)
     mask = np.ones(layers.shape[1:3], bool) if mask is None else mask
     if layer.use_top_only:
@@ -122,7 +122,7 @@ def scalar_mix(layer, layers, mask=None):
 
 
 def elmo_mix(layer, vectors):
-    """One result for each mix of `[batch, layers, time, dim]`; zeros are padding."""
+    """One result per mix of `[batch, layers, time, dim]`; zeros are padding."""
     mask = (vectors != 0).any(axis=(1, 3))
     return [scalar_mix(mix, vectors.swapaxes(0, 1), mask) for mix in layer.mixes]
 
@@ -137,7 +137,7 @@ def full_softmax(layer, inputs, targets):
 
 
 def elmo_layers(encoder, ids, lengths):
-    """Layers of an encoder, `[batch, time + 2, 2 * P]` each, of ids that hold the boundaries."""
+    """Layers of an encoder, `[batch, time + 2, 2 * P]` each, for ids with boundaries."""
     reference = char_cnn if ids.ndim == 3 else word_embedding
     embeddings = reference(encoder.token_layer, ids)
     doubled = np.concatenate([embeddings, embeddings], axis=-1)
@@ -145,7 +145,7 @@ def elmo_layers(encoder, ids, lengths):
 
 
 def encoder_outputs(encoder, ids, lengths):
-    """All outputs, by name; `lengths` count the boundaries, which `ids` hold."""
+    """All outputs by name; `ids` and `lengths` include the boundaries."""
     mask = np.arange(ids.shape[1] - 2) < (lengths - 2)[:, None]
     layers = [
         np.where(mask[..., None], layer[:, 1:-1], 0) for layer in elmo_layers(encoder, ids, lengths)

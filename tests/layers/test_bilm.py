@@ -130,7 +130,7 @@ def test_zero_state_is_the_default():
 
 def test_dropout_falls_on_inputs_and_last_output_and_follows_its_seed():
     bilm = make(2, dropout=0.4)
-    # Ones through a cell of zero weights: only what the residual adds is seen.
+    # Ones through a cell of zero weights: only the residual connection contributes.
     for variable in bilm.weights:
         variable.assign(np.zeros(variable.shape))
     inputs = np.ones([50, 40, DIM], np.float32)
@@ -142,7 +142,7 @@ def test_dropout_falls_on_inputs_and_last_output_and_follows_its_seed():
     first, second = (output.numpy() for output in run(seed))
     assert not first.any()  # the lower layer of zero weights outputs zeros, dropped or not
     np.testing.assert_array_equal(second, 0)
-    # Now a first layer that passes something on, for the residual of the second to add.
+    # Now the first layer has an output, which the second layer's residual adds.
     bilm.forward_0.bias.assign(np.ones(4 * UNITS))
     bilm.forward_0.projection_kernel.assign(np.ones([DIM, UNITS]))
     first, second = (output.numpy() for output in run(seed))

@@ -1,4 +1,4 @@
-"""CharCnn against NumPy, against bilm-tf's graph, and its two formulations against each other."""
+"""CharCnn against NumPy and bilm-tf's graph, and its two implementations against each other."""
 
 import itertools
 import json
@@ -26,20 +26,20 @@ def make(num_highway_layers=1, projection_dim=PROJECTION_DIM, activation="relu",
     )
     layer.build((None, MAX_CHARACTERS))
     rng = np.random.default_rng(5)
-    for variable in layer.weights:  # larger than at the start, so that activations matter
+    for variable in layer.weights:  # larger than initially, so that activations matter
         variable.assign(rng.normal(size=variable.shape, scale=0.4))
     return layer
 
 
 def token(length):
-    """`length` characters other than filler, then filler up to the full width."""
+    """`length` random characters, then filler up to the full width."""
     ids = np.full(MAX_CHARACTERS, FILLER, np.int32)
     ids[:length] = np.random.default_rng(length).integers(1, FILLER, length)
     return ids
 
 
 def batch():
-    """All lengths, the full width included, and rows of padding: int32 `[2, 7, 11]`."""
+    """All lengths including the full width, and rows of padding: int32 `[2, 7, 11]`."""
     tokens = [token(length) for length in range(MAX_CHARACTERS + 1)]
     padding = [np.zeros(MAX_CHARACTERS, np.int32)] * 2
     return np.stack(tokens + padding).reshape(2, 7, MAX_CHARACTERS)
@@ -63,7 +63,7 @@ def test_equals_numpy(num_highway_layers, projection_dim, activation, in_graph):
 )
 @pytest.mark.parametrize("longest", range(MAX_CHARACTERS + 1))
 def test_filler_is_skipped_without_a_trace(filler_id, static_shapes, longest):
-    """Also where filler gives the maximum, and where words fill the width and have none."""
+    """This includes maxima in filler, and words that fill the width."""
     layer = make(filler_id=filler_id)
     ids = np.stack([token(longest), token(longest // 2), np.zeros(MAX_CHARACTERS, np.int32)])
     np.testing.assert_allclose(
@@ -72,12 +72,12 @@ def test_filler_is_skipped_without_a_trace(filler_id, static_shapes, longest):
 
 
 def test_maximum_of_the_last_window_of_a_full_token_is_found():
-    """A window may end at the right edge, and no window may reach past it."""
+    """A window may end at the right edge but not extend past it."""
     layer = make(num_highway_layers=0, projection_dim=15)
     layer.embedding.assign(-np.ones([NUM_CHARACTERS, EMBEDDING_DIM]))
     layer.embedding[4].assign(np.ones(EMBEDDING_DIM))  # character 5
     for index, (width, count) in enumerate(FILTERS):
-        # The kernel looks at the last place of its window only.
+        # The kernel uses only the last position of its window.
         kernel = np.zeros([width, EMBEDDING_DIM, count])
         kernel[-1] = 1.0
         getattr(layer, f"convolution_kernel_{index}").assign(kernel)
@@ -97,7 +97,7 @@ def test_windows_follow_the_length_of_each_token():
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_gradient_of_every_weight_equals_that_of_the_convolution(activation):
-    """Maxima tie in filler and in repeated letters; all shares go to equal windows."""
+    """Maxima tie in filler and repeated letters; TensorFlow splits the gradient among them."""
     layer = make(2, activation=activation)
     ids = np.concatenate([batch().reshape(-1, MAX_CHARACTERS), np.tile(token(2), [3, 1])])
     ids[-1, 1:5] = ids[-1, 0]
@@ -211,7 +211,7 @@ def test_wrong_arguments_are_named():
 
 
 def published(weights_file, options):
-    """A layer with the weights of a published model."""
+    """A layer with weights from a bilm-tf file."""
     cnn = options["char_cnn"]
     layer = CharCnn(
         cnn["embedding"]["dim"],

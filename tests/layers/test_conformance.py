@@ -1,8 +1,8 @@
-"""What every layer that Keras knows by name promises; a new one without a case here fails.
+"""Properties of every registered Keras layer; a new layer without a case here fails.
 
-Values are those of NumPy, a configuration says all that the constructor was told, files and
-checkpoints hold every weight, precision policies leave weights wide, gradients reach every weight,
-and no shape depends on values where XLA is promised.
+Values equal NumPy's, a configuration contains all constructor arguments, files and checkpoints
+contain every weight, dtype policies keep weights in float32, every weight has a gradient, and no
+shape depends on values where XLA is supported.
 """
 
 import importlib
@@ -37,9 +37,9 @@ from tests.layers import references
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 ROOMS_WITH_LAYERS = ("layers", "model", "scoring", "training", "vectors")
-# Parts of a training run. They are rebuilt from its settings and stored in checkpoints alone.
+# Parts of a training run, which are rebuilt from its settings and stored only in checkpoints.
 NOT_REGISTERED = {"ElmoLanguageModel", "SharedSoftmax"}
-# How weights start and not what a layer is: what is rebuilt from a configuration draws them.
+# Affects only initial weights, so it is not part of a configuration.
 NOT_CONFIGURED = {"without_initialization"}
 
 COMPUTE = "that of the policy"
@@ -63,7 +63,7 @@ CHARACTERS = {
     "n_characters": 262,
 }
 CHARACTER_INPUT = ElmoConfig.from_options({"char_cnn": CHARACTERS, "lstm": LSTM}).to_options()
-# One layer: the other model has residuals and clips.
+# One layer; the other model covers residuals and clips.
 _SMALLEST = {"dim": 6, "projection_dim": 4, "n_layers": 1}
 WORD_INPUT = ElmoConfig.from_options({"lstm": _SMALLEST, "n_tokens_vocab": 6}).to_options()
 
@@ -77,7 +77,7 @@ def integers(low, high, *shape):
 
 
 def character_ids(*around):
-    """int32 `[3, tokens, 8]`; the boundaries' tokens are their codes."""
+    """int32 `[3, tokens, 8]`, with the codes of boundary tokens."""
     edges = around or ((), ())
     return elmo_tf.batch_to_ids([[*edges[0], *s, *edges[1]] for s in SENTENCES], 8)
 
@@ -92,7 +92,7 @@ def word_ids(*around):
 
 
 def real(layers, extra=0):
-    """Zeros past the length of each row."""
+    """Sets values past the length of each row to zero."""
     mask = np.arange(layers[0].shape[1]) < (LENGTHS + extra)[:, np.newaxis]
     return [tf.where(mask[..., np.newaxis], layer, 0) for layer in layers]
 
@@ -114,16 +114,16 @@ def mask_reference(layer, tokens):
 
 
 class Case(NamedTuple):
-    """A layer, what it is called with, and what is promised of it.
+    """A layer, its inputs, and its expected properties.
 
     Attributes:
       cls: its class.
-      arguments: of the constructor.
-      inputs: of the call, by position.
-      reference: what it gives, from the layer and the inputs, in NumPy.
+      arguments: arguments of the constructor.
+      inputs: positional inputs of the call.
+      reference: computes the expected results in NumPy, from the layer and the inputs.
       output: dtype of its results.
-      static: arguments of the call with which XLA compiles it; None: nothing is promised.
-      observed: the part of the results that has a meaning.
+      static: call arguments with which XLA can compile it; None if it is not supported.
+      observed: selects the defined part of the results.
     """
 
     cls: type
@@ -321,7 +321,7 @@ CASES = {
 
 
 def make(case, dtype="float32"):
-    """The layer with weights that matter, larger than at their start."""
+    """The layer with weights larger than the initial ones, so that they matter."""
     arguments = dict(case.arguments)
     if case.cls is ElmoEmbedding:
         reads_characters = case.inputs[0].ndim == 3
@@ -377,7 +377,7 @@ def constructor(cls):
 
 
 def plain(value):
-    """As JSON has it, without Keras's marks of shared objects, which are addresses."""
+    """The JSON form without Keras's ids of shared objects, which are memory addresses."""
     if isinstance(value, keras.layers.Layer):
         value = keras.saving.serialize_keras_object(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Dropout: its share, its mean, and rows that get the same masks wherever they are."""
+"""Dropout: its rate, its mean, and masks of rows that do not depend on the batch."""
 
 import numpy as np
 import pytest

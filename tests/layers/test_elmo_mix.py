@@ -1,4 +1,4 @@
-"""ElmoMix: several mixes against NumPy, padding found by its zeros, what is trained."""
+"""ElmoMix: several mixes against NumPy, padding detected as zeros, trainable weights."""
 
 import keras
 import numpy as np

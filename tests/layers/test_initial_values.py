@@ -1,4 +1,4 @@
-"""Weights start as draws that depend on seed and name, or as zeros where a file is read next."""
+"""Initial weights depend on seed and name, or are zeros if a file is read next."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.training import tiny
 
 
 def kernels(**kwargs):
-    """Of a whole model; biases and the mix start as constants in any case."""
+    """The kernels of a whole model; biases and the scalar mix have constant initial values."""
     model = ElmoLanguageModel(tiny.CONFIG, vocabulary_size=11, seed=3, **kwargs)
     variables = model_variables(model.encoder, model.softmax)
     found = {

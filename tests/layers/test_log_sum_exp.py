@@ -1,4 +1,4 @@
-"""log_sum_exp against NumPy, and its gradient against TensorFlow's own of the plain formula."""
+"""log_sum_exp against NumPy, and its gradient against TensorFlow's for the direct formula."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from elmo_tf.layers import log_sum_exp as module
 from elmo_tf.layers.log_sum_exp import log_sum_exp
 
 CLASSES, DIM, POSITIONS = 53, 6, 9
-# One a position: the first and the last class, one twice, and ids that no class has.
+# One per position: the first and the last class, a duplicate, and ids without a class.
 LEFT_OUT = np.array([0, 30, 7, 30, 52, 53, 99, -1, 51], np.int32)
 
 
@@ -82,7 +82,7 @@ def test_a_sum_of_nothing_has_no_gradient():
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         total = log_sum_exp(kernel, bias, inputs, tf.constant([0, 1]))
-        loss = tf.math.softplus(total)  # as in the sampled softmax, of the target alone
+        loss = tf.math.softplus(total)  # as for the target in the sampled softmax
     assert loss[0] == 0 and loss[1] > 0
     np.testing.assert_array_equal(tape.gradient(loss, inputs)[0], np.zeros(DIM))
 
@@ -104,4 +104,4 @@ def test_all_logits_are_never_held_at_once(monkeypatch, block_size):
     blocks = [(20, POSITIONS), (20, POSITIONS), (13, POSITIONS)]
     assert shapes == blocks
     tape.gradient(result, weights)
-    assert shapes == 2 * blocks  # computed once more, not kept
+    assert shapes == 2 * blocks  # blocks are recomputed, not stored

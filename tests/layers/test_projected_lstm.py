@@ -1,4 +1,4 @@
-"""ProjectedLstm against NumPy, and its hand-written gradient against TensorFlow's."""
+"""ProjectedLstm against NumPy, and its custom gradient against TensorFlow's."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def make(
     layer = ProjectedLstm(UNITS, projection_dim, cell_clip, projection_clip, seed=3, dtype=dtype)
     layer.build((None, None, input_dim))
     rng = np.random.default_rng(5)
-    for variable in layer.weights:  # larger than at the start, so that clips and gates matter
+    for variable in layer.weights:  # larger than initially, so that clips and gates matter
         variable.assign(rng.normal(size=variable.shape, scale=0.8))
     return layer
 
@@ -89,7 +89,7 @@ def test_state_stops_at_each_length():
         np.testing.assert_allclose(state.cell[row : row + 1], cell, atol=2e-6)
 
 
-# In no order, one of them 0, some equal, and longer than the steps that are multiplied at once.
+# Unordered, with 0, duplicates, and lengths above the number of steps in one product.
 LENGTHS = [3, 19, 0, 8, 19, 17, 1, 9]
 
 
@@ -247,12 +247,12 @@ def test_errors_name_the_argument(arguments, message):
 @pytest.mark.parametrize(("policy", "error"), [("mixed_float16", 0.005), ("mixed_bfloat16", 0.04)])
 @pytest.mark.parametrize("projection_dim", [PROJECTION_DIM, None])
 def test_mixed_precision_rounds_products_and_nothing_else(policy, error, projection_dim):
-    """Values, state and gradients, in training and not, near those of float32 and in float32."""
+    """Values, state and gradients are float32 and close to those of float32, in both modes."""
 
     def run(dtype, training):
         layer = make(projection_dim, 0.8, 0.9, dtype=dtype)
         inputs = tf.constant(draw(BATCH, TIME, INPUT_DIM))
-        # 1 / 3 has no place in half precision, so a state that passes through it is noticed.
+        # 1 / 3 is not exact in half precision, which reveals a state that was cast.
         state = LstmState(
             tf.fill([BATCH, layer.projection_dim], 1 / 3), tf.fill([BATCH, UNITS], 1 / 3)
         )
@@ -280,7 +280,7 @@ def test_mixed_precision_rounds_products_and_nothing_else(policy, error, project
 
 def test_the_state_is_not_rounded_on_its_way_in():
     layer = make(dtype="mixed_bfloat16")
-    layer.bias.assign(np.repeat([-50.0, 0.0, 50.0, 0.0], UNITS))  # keeps the cell as it is
+    layer.bias.assign(np.repeat([-50.0, 0.0, 50.0, 0.0], UNITS))  # keeps the cell unchanged
     cell = tf.fill([BATCH, UNITS], 1 / 3)
     state = LstmState(tf.zeros([BATCH, PROJECTION_DIM]), cell)
     _, last = layer(tf.zeros([BATCH, 2, INPUT_DIM]), initial_state=state)

@@ -12,7 +12,7 @@ from tests.layers import references
 VOCABULARY_SIZE, DIM, POSITIONS = 53, 6, 9
 NEGATIVES = np.array([7, 0, 31, 2, 52, 11, 5, 1], np.int32)
 NUM_TRIES = 14
-# Among them: accidental hits (0, 7, 52), a repeated target (30) and the last id.
+# Includes accidental hits (0, 7, 52), a repeated target (30) and the last id.
 TARGETS = np.array([0, 30, 7, 30, 52, 3, 4, 0, 51], np.int32)
 
 
@@ -137,7 +137,7 @@ def test_no_array_of_the_sampled_graph_grows_with_the_vocabulary():
 
 
 def test_rare_ids_keep_their_precision():
-    """In float32 (w + 2) / (w + 1) is off by some percent at the end of a large vocabulary."""
+    """In float32, (w + 2) / (w + 1) is wrong by some percent at the end of a large vocabulary."""
     size = 800_000
     kernel, bias = np.zeros([size, 1], np.float32), np.zeros(size, np.float32)
     layer = SampledSoftmax(size)

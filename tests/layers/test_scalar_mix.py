@@ -1,4 +1,4 @@
-"""ScalarMix against NumPy, and what padding may not do."""
+"""ScalarMix against NumPy; padding has no effect."""
 
 import itertools
 
@@ -94,7 +94,7 @@ def test_penalty_is_on_the_raw_weights():
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16"])
 @pytest.mark.parametrize("do_layer_norm", [False, True])
 def test_mixed_precision_mixes_in_float32(policy, do_layer_norm):
-    """Values whose sum of squares has no place in float16, and an offset that bfloat16 loses."""
+    """The sum of squares overflows float16, and bfloat16 would lose the offset."""
     layer = make(dtype=policy, do_layer_norm=do_layer_norm)
     layers = [x * 200 + 1000 for x in draw()]
     outputs = layer(layers, mask=MASK)

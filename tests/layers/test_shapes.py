@@ -1,4 +1,4 @@
-"""Layers whose weights depend on the width of their inputs say so when it is not known."""
+"""Layers whose weights depend on the width of their inputs refuse an unknown width."""
 
 import re
 

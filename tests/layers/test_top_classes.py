@@ -1,4 +1,4 @@
-"""The best classes under several softmaxes at once, against a sort of all of them in NumPy."""
+"""The best classes under several softmaxes together, against a full sort in NumPy."""
 
 import itertools
 
@@ -102,7 +102,7 @@ def test_memory_is_that_of_a_block(monkeypatch):
 
     monkeypatch.setattr(module, "_select", recorded)
     make().top_classes(draw(), 4, block_size=20)
-    # A block, then what is left of it with what was best before.
+    # Candidates: a block, and the best classes so far.
     assert [shape[:2] for shape in shapes] == [(2, POSITIONS)] * 6
     assert [shape[2] for shape in shapes] == [20, 8, 20, 8, 13, 8]
 

@@ -1,4 +1,4 @@
-"""What `ElmoEncoder` promises beside the values: shapes, padding, purity, errors, one trace."""
+"""`ElmoEncoder` apart from its values: shapes, padding, purity, errors, one trace."""
 
 import subprocess
 import sys
@@ -80,7 +80,7 @@ def test_character_ids_give_the_same(encoder, outputs, static_shapes):
 
 
 def test_static_shapes_compile_and_give_the_same(encoder):
-    """No shape in it depends on values, which XLA would refuse."""
+    """XLA refuses shapes that depend on values."""
     ids = tf.constant(elmo_tf.batch_to_ids(SENTENCES, 11))
     lengths = tf.constant(lengths_of(SENTENCES))
 
@@ -104,7 +104,7 @@ def test_text_gives_the_same(encoder):
 
 def test_characters_without_lengths_end_at_the_last_token_that_is_not_zeros(encoder):
     ids = elmo_tf.batch_to_ids([["a", "b", "c"], ["d"]], 11)
-    ids[0, 1] = 0  # a hole is not an end
+    ids[0, 1] = 0  # a gap does not end the row
     assert list(encoder(ids)["sequence_len"].numpy()) == [3, 1]
 
 
@@ -163,7 +163,7 @@ def test_empty_batches_and_rows(encoder, sentences):
         assert outputs["elmo"].shape == (len(sentences), width, 2 * P)
         assert outputs["default"].shape == (len(sentences), 2 * P)
         for name, values in outputs.items():
-            assert not values.numpy().any(), name  # NaN counts as any
+            assert not values.numpy().any(), name  # NaN would count as nonzero
     outputs = encoder(tf.constant([" "] * len(sentences), shape=[len(sentences)], dtype=tf.string))
     assert not outputs["default"].numpy().any()
     ids = elmo_tf.batch_to_ids(sentences, 11)
@@ -208,7 +208,7 @@ def test_one_trace_serves_every_shape():
 
 
 def test_state_makes_two_calls_one_sentence(encoder):
-    """Continuing must differ from starting anew, and zero state must not."""
+    """Continuing differs from a new start; the zero state does not."""
     first, second = tf.constant(["a b c"]), tf.constant(["d e"])
     _, state = encoder.encode_text(first, return_state=True)
     continued = encoder.encode_text(second, initial_state=state)
@@ -241,7 +241,7 @@ def test_in_a_functional_model(encoder):
 
 
 def test_python_text_that_tensorflow_refuses_is_taken_byte_by_byte(encoder):
-    """A str read with surrogateescape, in each form, and token lists of any lengths."""
+    """A str decoded with surrogateescape, in each form, and token lists of different lengths."""
     text = "a b\udcffc"
     expected = encoder(tf.constant([b"a b\xffc"]))["elmo"]
     for outputs in (
@@ -257,7 +257,7 @@ def test_python_text_that_tensorflow_refuses_is_taken_byte_by_byte(encoder):
 
 def test_ids_beyond_int32_are_not_some_other_character(encoder):
     ids = elmo_tf.batch_to_ids([["a"]], 11).astype(np.int64)
-    ids[0, 0, 1] += 2**32  # wrapped round it would be the same character
+    ids[0, 0, 1] += 2**32  # would wrap around to the same character
     expected = r"ids\[0, 0, 1\] must be from 0 to 261 \(char_ids, .*\), got 2147483647"
     with pytest.raises(InputError, match=expected):
         encoder(ids)
@@ -272,7 +272,7 @@ def test_ids_of_no_character_are_refused_and_in_padding_are_not_read(encoder, ou
     expected = rf"ElmoEncoder: ids\[1, 1, 0\] must be from 0 to 261 \(char_ids, .* got {wrong}"
     with pytest.raises(InputError, match=expected):
         encoder(ids, sequence_len=[6, 2, 0, 3])
-    with pytest.raises(InputError, match=expected):  # what is not 0 is no padding
+    with pytest.raises(InputError, match=expected):  # nonzero ids are not padding
         encoder(ids)
     in_graph = tf.function(lambda ids: encoder.encode_ids(ids)["elmo"], autograph=False)
     with pytest.raises(tf.errors.InvalidArgumentError, match=rf"= {wrong} is not in \[0, 262\)"):

@@ -1,4 +1,4 @@
-"""The mean state at sentence ends is that of the windows of training, whatever the batches."""
+"""The mean final state equals that of training windows, independent of batches."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def model():
 
 
 def windows_end_states(model, state=None):
-    """After the windows that the language model reads, sentence by sentence: `[sentences, ...]`."""
+    """Final states of the language model, one sentence at a time: `[sentences, ...]`."""
     scorer = WindowScorer(model, state)
     states = []
     for sentence in filter(None, SENTENCES):
@@ -44,7 +44,7 @@ def test_mean_over_the_windows_of_training(model, batch_tokens, monkeypatch):
     for mean, states in zip(*map(tf.nest.flatten, (start.state, expected)), strict=True):
         assert mean.dtype == tf.float32
         np.testing.assert_allclose(mean, states.mean(axis=0, keepdims=True), rtol=1e-5, atol=1e-7)
-        assert states.std(axis=0).max() > 1e-3  # a mean of different things
+        assert states.std(axis=0).max() > 1e-3  # the states differ
 
 
 def test_a_scorer_starts_each_sentence_from_it(model):

@@ -1,4 +1,4 @@
-"""The language model: both directions, padding, state, full and exact losses agree."""
+"""The language model: both directions, padding, state, full and sampled losses."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def state(model):
 
 
 def expected_losses(model, window, state):
-    """By hand, from the outputs of each direction's LSTMs and the softmax's weights."""
+    """Computed from the outputs of each direction's LSTMs and the softmax's weights."""
     embeddings = model.encoder.char_cnn(window.token_ids).numpy()
     kernel, bias = (weight.numpy() for weight in (model.softmax.kernel, model.softmax.bias))
     losses = np.zeros((2, BATCH, STEPS))
@@ -93,7 +93,7 @@ def test_a_window_in_two_parts_gives_the_same(model, window, state):
 
 
 def test_sampled_losses_differ_and_all_negatives_but_one_nearly_agree(model, window, state):
-    """With every class drawn for certain the sampled softmax is the full one."""
+    """If every class is drawn with certainty, the sampled softmax equals the full one."""
     full, _ = model(window, state)
     every = Negatives(tf.range(SIZE), tf.constant(10**9))
     sampled, _ = model(window, state, every)
@@ -134,7 +134,7 @@ def test_some_rows_start_from_zeros_in_training_and_no_others(model, window, sta
             right = anew if is_anew else goes_on
             np.testing.assert_allclose(losses[:, row], right[:, row], rtol=1e-5)
             kinds.add(is_anew)
-        # A row on another device is reset just the same.
+        # A row is reset in the same way on another device.
         part = window._replace(
             token_index=window.token_index[:, 1:],
             targets=window.targets[:, 1:],

@@ -1,4 +1,4 @@
-"""Every kind of model becomes the same encoder; what is no model of ours gets a clear error."""
+"""Models in all formats become equal encoders; other files give a clear error."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def exported(encoder, tmp_path_factory):
 
 @pytest.fixture
 def run(encoder, tmp_path):
-    """A training directory with two checkpoints, of which the newer one has the weights."""
+    """A training directory with two checkpoints; the newer one has the weights."""
     path = tmp_path / "run"
     path.mkdir()
     CONFIG.write(path / "options.json")
@@ -134,7 +134,7 @@ def test_values_that_cannot_be_read(kind, pair, tmp_path):
         del file["char_embed"]
         stored = file.create_dataset("char_embed", data=values, fletcher32=True, chunks=True)
         place = stored.id.get_chunk_info(0).byte_offset
-    with open(damaged / "weights.hdf5", "r+b") as file:  # names and shapes are as they were
+    with open(damaged / "weights.hdf5", "r+b") as file:  # keeps names and shapes
         file.seek(place)
         file.write(b"\xff" * 16)
     path = damaged
@@ -226,7 +226,7 @@ def test_vocabulary(exported, run, pair):
         with locate.open_model(path) as model:
             assert model.vocabulary_file == expected
             assert model.vocabulary.words == [b"<S>", b"</S>", b"<UNK>"]
-            assert model.input_vocabulary is None  # it reads characters
+            assert model.input_vocabulary is None  # it has character input
     (run / "vocab.txt").unlink()
     for path in (pair, run):
         with locate.open_model(path) as model:

@@ -1,4 +1,4 @@
-"""More memory than there is: one line that says what was asked for."""
+"""Running out of memory: one line that says what was requested."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A large batch is computed in blocks of rows, with the values and gradients of one pass."""
+"""Large batches are computed in blocks of rows, with equal values and gradients."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def forms():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of at most 12 tokens, and a list of the tokens in each that was computed."""
+    """Limits blocks to 12 tokens; returns a list of the sizes of computed blocks."""
     computed = []
     original = row_blocks.batches_by_tokens
 

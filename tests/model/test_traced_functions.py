@@ -1,4 +1,4 @@
-"""Functions that are traced once for each form of input, and what they are told apart by."""
+"""Functions are traced once for each form of input."""
 
 import logging
 
@@ -35,7 +35,7 @@ def test_part_of_a_callers_graph():
 
 
 def test_many_functions_are_no_frequent_retracing():
-    """TensorFlow warns of functions that it takes for one and the same, traced in each call."""
+    """TensorFlow warns if it believes that one function is traced at each call."""
     messages = []
     handler = logging.Handler()
     handler.emit = lambda record: messages.append(record.getMessage())

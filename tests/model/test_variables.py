@@ -1,4 +1,4 @@
-"""Variables by name: every one is there, and arrays go into all of them or into none."""
+"""Variables by name: all are included, and arrays are assigned to all or to none."""
 
 import tracemalloc
 
@@ -29,12 +29,12 @@ def variables(model):
 
 
 def opened(arrays):
-    """A model whose arrays are in memory."""
+    """An opened model with arrays in memory."""
     return OpenedModel("x", CONFIG, {name: StoredArray.of(each) for name, each in arrays.items()})
 
 
 def test_names_cover_every_variable(model, variables):
-    """By identity, so that neither a name nor a sublayer is left out."""
+    """Compares by identity, so that no variable is missing."""
     assert {id(variable) for variable in variables.values()} == {
         id(variable.value) for variable in model.variables
     }
@@ -89,7 +89,7 @@ def test_assign_all_or_nothing(variables):
 
 
 def test_parts_that_are_not_wanted_stay_as_they_are(variables):
-    """The softmax, unless it is asked for; the mix, if it is not wanted or not there."""
+    """The softmax by default; the scalar mix if it is excluded or missing."""
     arrays = {name: np.full(each.shape, 7.0, np.float32) for name, each in variables.items()}
     without_mix = {name: each for name, each in arrays.items() if "scalar_mix" not in name}
     for given, changed in ((arrays, {1.0, 7.0}), (without_mix, {1.0})):
@@ -120,10 +120,10 @@ def test_stored_arrays_are_in_memory_one_at_a_time(tmp_path):
         with locate.open_model(tmp_path) as stored:
             model_variables.assign(named, stored)
         del stored
-        # TensorFlow may keep an array of NumPy's as the value of a variable.
+        # TensorFlow may use a NumPy array's memory as a variable's value.
         kept, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak - kept < 2 * largest  # as read, and transposed: each half of the largest
+    assert peak - kept < 2 * largest  # a read and a transposed copy, each half of the largest
     for name, array in bilm_tf.from_bilm_tf(config, arrays).items():
         np.testing.assert_array_equal(named[name].numpy(), array, err_msg=name)

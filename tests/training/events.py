@@ -1,4 +1,4 @@
-"""Reads what a run wrote for TensorBoard."""
+"""Reads a run's event files."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""A run on the disk: every value comes back, and damage costs one checkpoint at most."""
+"""Checkpoints of a run: every value is restored, and damage loses at most one checkpoint."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ BATCH, SIZE = 3, 11
 
 
 class Saved:
-    """A model with its optimizer and checkpoints, with values all its own."""
+    """A model with its optimizer and checkpoints, and unique values."""
 
     def __init__(self, directory, seed=0, batch=BATCH, size=SIZE, optimizer="adagrad"):
         self.model = ElmoLanguageModel(CONFIG, size, seed=seed)
@@ -110,7 +110,7 @@ def test_a_truncated_newest_one_is_noticed_and_the_one_before_used(tmp_path, cap
     assert other.checkpoints.restore().step == 5
     assert_equal(other.values(), before)
     assert [f"{tmp_path}/ckpt-6: damaged" in message for message in caplog.messages] == [True]
-    # Training goes on, and the damaged one is written anew.
+    # Training continues, and the damaged checkpoint is rewritten.
     other.checkpoints.save(other.position(6))
     assert Saved(tmp_path).checkpoints.restore().step == 6
 
@@ -169,7 +169,7 @@ def indices(directory):
     "content", [b"", b"\xff\xfe\0junk", b"model_checkpoint_path: 1", b'model_checkpoint_path: ""']
 )
 def test_a_list_of_checkpoints_that_is_none_ends_nothing(tmp_path, content):
-    """A power cut may leave it empty. The files themselves say what is there."""
+    """A power failure may leave it empty. The checkpoint files are sufficient."""
     first = Saved(tmp_path)
     (tmp_path / "best").mkdir()
     for step in (1, 2):

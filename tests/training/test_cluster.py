@@ -1,4 +1,4 @@
-"""TF_CONFIG: what it says, and each way to write it wrongly."""
+"""TF_CONFIG: valid and invalid values."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Two replicas and two processes: the run of one device, stopped together, resumed anyhow."""
+"""Two replicas and two processes: equal to one device, stopped together, resumable."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.checkpoints import newest_arrays
 from tests.training import tiny
 from tests.training.events import read_events
 
-# Dropout is on, and the gradient is longer than it may be in each step.
+# With dropout, and with gradients that are clipped at each step.
 FLAGS = (
     "--train_files=[ab].txt",
     "--vocab_file=vocab",
@@ -37,7 +37,7 @@ FLAGS = (
     "--steps_per_report=1",
 )
 STEPS = 15
-SECONDS = 240  # much more than any of it takes
+SECONDS = 240  # much longer than any test takes
 
 TWO_CPUS = """
 import sys
@@ -70,7 +70,7 @@ def train_here(folder, model_dir, *more):
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    """Figures and weights of the run on one device."""
+    """Losses and weights of the run on one device."""
     assert train_here(folder, "alone", f"--max_steps={STEPS}") == 0
     return read_run(folder / "alone")
 
@@ -152,7 +152,7 @@ def test_two_replicas_do_what_one_device_does(folder, project_dir, alone, name, 
     assert (status, errors) == (0, "")
     assert ", 2 replicas, CPU:0, CPU:1\n" in output
 
-    # What is left is done by one device.
+    # One device completes the run.
     assert train_here(folder, name, *batch, f"--max_steps={STEPS}") == 0
     figures, weights = read_run(folder / name)
     assert_same_figures(figures, alone[0])

@@ -1,4 +1,4 @@
-"""Batches: the stream's windows, with all their chance from seed and step, and their positions."""
+"""Batches: the stream's windows, random numbers from seed and step, and positions."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_batches_are_the_windows_of_the_stream(folder):
 
 @pytest.mark.parametrize("steps", [0, 1, 17])
 def test_goes_on_from_the_position_of_a_batch(folder, steps):
-    """Although the thread that reads is ahead of the batch."""
+    """The reading thread is ahead of the batch."""
     unbroken = make_data(folder)
     for _ in range(steps):
         next(unbroken)
@@ -80,7 +80,7 @@ def test_full_softmax_below_the_sample_size(folder, asked, drawn):
 
 
 def test_tokens_of_any_bytes(folder):
-    """NUL at the end and bytes that are not UTF-8 reach the characters."""
+    """Trailing NULs and invalid UTF-8 reach the character ids."""
     odd = [b"\0", b"x\0\0", b"\xff"]
 
     def tokenize(lines):
@@ -106,4 +106,4 @@ def test_errors_of_the_stream_come_through(folder):
     with (folder / "b.txt").open("ab") as file:
         file.write(b"more\n")
     with pytest.raises(InputError, match=r"b.txt changed its size while it was in use"):
-        list(data)  # endless otherwise
+        list(data)  # would not end without an error

@@ -1,4 +1,4 @@
-"""A signal is noted and answered; a later one acts as it would have."""
+"""A first signal is recorded and acknowledged; a later one has its usual effect."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Learning rates of single steps, against the schedules of Keras."""
+"""Learning rates of steps against Keras's schedules."""
 
 import keras
 import numpy as np

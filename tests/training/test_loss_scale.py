@@ -1,4 +1,4 @@
-"""Training in half precision: the scale of losses, steps left out, and nearness to float32."""
+"""Training in half precision: loss scaling, skipped steps, and agreement with float32."""
 
 import keras
 import numpy as np
@@ -35,7 +35,7 @@ def test_the_scale_halves_at_once_and_doubles_after_many_updates(optimizer, monk
 
 
 class Trained:
-    """A model with a step in some precision."""
+    """A model with a training step in a given precision."""
 
     def __init__(self, precision):
         self.model = ElmoLanguageModel(CONFIG, SIZE, seed=3, precision=precision)
@@ -73,7 +73,7 @@ def scaled():
 
 
 def perplexity(arrays):
-    """Of some text, in float32, with the weights given."""
+    """The perplexity of a text, in float32, with the given weights."""
     model = ElmoLanguageModel(CONFIG, SIZE)
     for name, variable in trained_variables(model).items():
         variable.assign(arrays[name])
@@ -84,7 +84,7 @@ def perplexity(arrays):
 
 def assert_near(results, arrays, exact):
     expected, expected_arrays = exact
-    assert expected[-1].loss < 0.97 * expected[0].loss  # so that there is something to agree in
+    assert expected[-1].loss < 0.97 * expected[0].loss  # training makes progress
     np.testing.assert_allclose(results, expected, rtol=0.05)
     losses, expected_losses = ([each.loss for each in part] for part in (results, expected))
     np.testing.assert_allclose(losses, expected_losses, rtol=0.005)

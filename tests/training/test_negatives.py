@@ -1,4 +1,4 @@
-"""Negatives: their distribution, the count of tries, and that a step can be drawn again."""
+"""Negative samples: distribution, number of draws, and reproducibility."""
 
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def test_another_process_draws_the_same():
 
 
 def test_first_draw_has_the_log_uniform_distribution():
-    """What comes first can't have been rejected. Chi-squared, 96 degrees of freedom, 5 sigma."""
+    """The first draw is never rejected. Chi-squared test, 96 degrees of freedom, 5 sigma."""
     steps = 20_000
     first = [draw_negatives(1, step, VOCABULARY_SIZE, 1)[0][0] for step in range(steps)]
     counts = np.bincount(first, minlength=VOCABULARY_SIZE)
@@ -57,7 +57,7 @@ def test_first_draw_has_the_log_uniform_distribution():
 
 
 def tensorflow_draws(count):
-    """Ids and numbers of tries of TensorFlow's sampler; it gives expected counts, we solve them."""
+    """Ids and numbers of draws of TensorFlow's sampler, derived from its expected counts."""
     rarest = VOCABULARY_SIZE - 1
     probability = log_uniform(VOCABULARY_SIZE)[rarest]
     all_ids, all_tries = [], []
@@ -83,7 +83,7 @@ def test_inclusion_and_tries_are_those_of_tensorflow():
     shares = [np.bincount(x.ravel(), minlength=VOCABULARY_SIZE) / steps for x in (ours, theirs)]
     error = np.sqrt(2 * shares[1] * (1 - shares[1]) / steps) + 1e-3
     assert np.max(np.abs(shares[0] - shares[1]) / error) < 4.5
-    # The correction of the loss: how often an id is expected among the samples, given the tries.
+    # The loss correction: the expected count of an id in the samples, given the number of draws.
     expected = np.mean(
         -np.expm1(our_tries[:, None] * np.log1p(-log_uniform(VOCABULARY_SIZE))), axis=0
     )

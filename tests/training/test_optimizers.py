@@ -1,4 +1,4 @@
-"""Adagrad against NumPy, dense and sparse, and names for what optimizers remember."""
+"""Adagrad against NumPy, dense and sparse, and names of optimizer slots."""
 
 import inspect
 
@@ -102,7 +102,7 @@ def test_serialization():
 
 
 def test_slots_of_another_optimizer():
-    """Also where the path of one variable begins as that of another."""
+    """Includes a variable whose path is a prefix of another's."""
     one, two = (keras.Variable(np.zeros(n), name=name) for n, name in ((2, "a"), (3, "a_m")))
     optimizer = keras.optimizers.Adam(0.1)
     optimizer.build([one, two])
@@ -132,7 +132,7 @@ def test_every_optimizer_of_keras_is_offered_with_its_learning_rate():
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_rows_are_the_same_as_the_whole_gradient(name, table):
-    """Rows that come, stay away and come again, against Keras's way with dense gradients."""
+    """Rows that occur, are missing, and occur again, against Keras with dense gradients."""
     whole = keras.Variable(table.numpy(), name="whole")
     ours, theirs = (make_optimizer(TrainingConfig(optimizer=name)) for _ in range(2))
     ours.build([table])

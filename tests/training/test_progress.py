@@ -1,4 +1,4 @@
-"""Lines, a bar, and records that TensorBoard reads."""
+"""Progress lines, progress bar, and TensorBoard records."""
 
 import io
 import math

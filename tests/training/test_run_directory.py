@@ -1,4 +1,4 @@
-"""Runs begun and found again: what is written down, what may change, what is refused."""
+"""New and resumed runs: stored files, allowed changes, and errors."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_other_files_are_refused_by_name(folder):
 
 
 def change(path, old, new):
-    """Changes the text and the time, and not the size."""
+    """Changes the text and the modification time but not the size."""
     before = path.stat()
     path.write_bytes(path.read_bytes().replace(old, new, 1))
     moment = before.st_mtime_ns + 10**9
@@ -135,7 +135,7 @@ def test_text_of_the_same_size_that_changed_is_refused(folder):
     change(folder / "b.txt", b"b1", b"b9")
     with pytest.raises(UsageError, match="text_files .other files, or other text in them"):
         tiny.open_run(folder)
-    change(folder / "b.txt", b"b9", b"b1")  # as it was, but for its time
+    change(folder / "b.txt", b"b9", b"b1")  # the original text with a new time
     tiny.open_run(folder)
 
 
@@ -147,13 +147,13 @@ def test_contents_are_read_only_after_a_write(folder, monkeypatch):
     monkeypatch.setattr(text_files, "_digest_of_contents", read)
     for name in ("a.txt", "b.txt"):
         os.utime(folder / name, ns=(10**18, 10**18))
-    tiny.open_run(folder)  # notes the new times
+    tiny.open_run(folder)  # stores the new times
     monkeypatch.setattr(text_files, "_digest_of_contents", lambda paths: pytest.fail("read"))
     tiny.open_run(folder)
 
 
 def test_contents_count_by_file(folder):
-    """The same bytes, divided in another way, are another text: its lines are others."""
+    """The same bytes, divided differently into files, have different lines."""
     first = text_files.TextIdentity.of([str(folder / "a.txt"), str(folder / "b.txt")])
     a, b = (folder / "a.txt").read_bytes(), (folder / "b.txt").read_bytes()
     (folder / "a.txt").write_bytes(a + b[:1])

@@ -1,4 +1,4 @@
-"""One step: what is minimised, clipped, changed and returned."""
+"""One step: objective, clipping, updates and results."""
 
 import keras
 import numpy as np
@@ -50,7 +50,7 @@ def test_losses_and_state_are_those_of_the_model(negatives):
 
 
 def test_gradient_is_that_of_the_loss_times_steps():
-    """Along the gradient itself, by central differences of the loss."""
+    """By central differences of the loss along the gradient."""
     model, step = make_step()
     batch, state = make_batch(), model.zero_state(BATCH)
     before = values(model)
@@ -121,7 +121,7 @@ def test_a_step_learns():
 
 
 def test_parts_are_the_same_as_the_whole():
-    """Three windows of a row each against one of three rows, with the clip and with dropout."""
+    """Three windows of one row against one window of three rows, with clipping and dropout."""
     runs = []
     for accumulation_steps in (1, BATCH):
         model, step = make_step(

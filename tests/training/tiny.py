@@ -1,4 +1,4 @@
-"""A run so small that a step takes milliseconds, for the tests of training."""
+"""A run with steps of milliseconds, for tests of training."""
 
 from elmo_tf.training import run_directory
 from elmo_tf.training.run_directory import Request
@@ -11,7 +11,7 @@ NUM_SENTENCES = 20
 
 
 def sentence(k):
-    """Sentence `k`: from 1 to 7 words that follow each other in `WORDS`, and so can be learnt."""
+    """Sentence `k`: 1 to 7 consecutive words of `WORDS`, which a model can learn."""
     return [WORDS[(3 * k + i) % len(WORDS)] for i in range(k * 5 % 7 + 1)]
 
 
@@ -43,7 +43,7 @@ def request(folder, name="run", **settings):
 
 
 def open_run(folder, name="run", **settings):
-    """The run of that request: begun, or gone on with."""
+    """The new or resumed run of that request."""
     asked = request(folder, name, **settings)
     if run_directory.is_run(asked.directory):
         return run_directory.resume_run(asked)

@@ -1,4 +1,4 @@
-"""A process that has TensorFlow and nothing else: PATH EXPECTED [CLASSIFIER SCORES]."""
+"""A process with only TensorFlow: PATH EXPECTED [CLASSIFIER SCORES]."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What goes into a model and what has to come out, from a file that the test has written."""
+"""Inputs of a model and its expected outputs, from a file that the test wrote."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ class Expectation:
         self.char_ids = self._arrays["char_ids"]
 
     def check(self, way, outputs, names=None):
-        """Compares all outputs, or those of these names, with the arrays for `way`."""
+        """Compares all outputs, or those with the given names, with the arrays for `way`."""
         start = f"{way}/"
         expected = {k[len(start) :]: v for k, v in self._arrays.items() if k.startswith(start)}
         wanted = set(expected if names is None else names)

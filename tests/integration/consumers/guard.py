@@ -1,4 +1,4 @@
-"""For programs that must do without some modules although they are installed."""
+"""For programs that must work without certain modules, although they are installed."""
 
 import importlib.abc
 import sys
@@ -14,7 +14,7 @@ class _Refusal(importlib.abc.MetaPathFinder):
 
 
 def refuse(*names):
-    """Makes each import of these packages fail from now on."""
+    """Makes imports of these packages fail."""
     already = sorted(set(names) & set(sys.modules))
     assert not already, already
     sys.meta_path.insert(0, _Refusal(names))

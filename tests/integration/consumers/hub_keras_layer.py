@@ -23,7 +23,7 @@ model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(outputs["default"]))
 variables = layer.resolved_object.variables
 trained = layer.resolved_object.trainable_variables
 gradients = []
-for training in (False, True):  # one is TensorFlow's, the other may be written by hand
+for training in (False, True):  # TensorFlow's gradient, and possibly our own
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer.resolved_object(text, training=training)["elmo"] ** 2)
     gradients.append([tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, trained)])
@@ -47,9 +47,9 @@ assert all(np.isfinite(variable.numpy()).all() for variable in variables)
 model.save("model.keras")
 again = tf_keras.models.load_model("model.keras", custom_objects={"KerasLayer": hub.KerasLayer})
 np.testing.assert_array_equal(again(text), model(text))
-model.save_weights("model.h5")  # every variable needs a name of its own there
+model.save_weights("model.h5")  # variables need unique names
 
-# Signatures, which can't be trained.
+# Signatures, which cannot be trained.
 layer = hub.KerasLayer(path, signature="default", signature_outputs_as_dict=True)
 expected.check("text", layer(text))
 layer = hub.KerasLayer(path, signature="tokens", output_key="elmo")

@@ -1,7 +1,7 @@
-"""JSON bodies of TensorFlow Serving's REST interface, answered as its server does: PATH BODIES.
+"""Answers JSON bodies like TensorFlow Serving's REST interface: PATH BODIES.
 
-Each line of the file BODIES is the body of a request; stdout gets a line for each answer, of status
-400 those that have "error". As in the server, the SignatureDef alone says what is fed and fetched.
+Each line of the file BODIES is the body of a request; stdout gets one line per answer, with "error"
+for status 400. As in the server, the SignatureDef determines inputs and outputs.
 Rules: https://www.tensorflow.org/tfx/serving/api_rest and util/json_tensor.cc of the server.
 """
 
@@ -19,16 +19,16 @@ import tensorflow as tf
 
 
 class BadRequestError(Exception):
-    """What the server says about a body."""
+    """The server's error about a body."""
 
 
 def decode(item):
-    """Bytes that are not text come as {"b64": ...}."""
+    """Decodes {"b64": ...}, the form of bytes that are not text."""
     return base64.b64decode(item["b64"]) if set(item) == {"b64"} else item
 
 
 def columns_of_rows(rows, names):
-    """Inputs by name, from "instances": plain values of the one input, or an object a row."""
+    """Inputs by name, from "instances": values of the only input, or one object per row."""
     if not rows:
         raise BadRequestError("no values in 'instances'")
     if not isinstance(rows[0], dict):
@@ -41,7 +41,7 @@ def columns_of_rows(rows, names):
 
 
 def columns_of_inputs(inputs, names):
-    """Inputs by name, from "inputs": the one input, or an object."""
+    """Inputs by name, from "inputs": the only input, or an object."""
     if isinstance(inputs, dict):
         if not set(names) <= set(inputs):
             raise BadRequestError("missing named input")
@@ -52,7 +52,7 @@ def columns_of_inputs(inputs, names):
 
 
 def dense(values, dtype):
-    """An array; rows of different lengths, and elements of another type, are refused."""
+    """An array; refuses rows of different lengths and elements of a wrong type."""
     is_text = dtype == tf.string
     array = np.array(values, object)
     kinds = (str, bytes) if is_text else (int,)
@@ -68,7 +68,7 @@ def as_json(array):
 
 
 def rows_of(outputs, num_rows):
-    """The answer to "instances", which needs all outputs to have a row for each instance."""
+    """The answer to "instances"; all outputs must have one row per instance."""
     if any(array.shape[:1] != (num_rows,) for array in outputs.values()):
         raise BadRequestError("inconsistent batch size")
     columns = {name: as_json(array) for name, array in outputs.items()}

@@ -1,4 +1,4 @@
-"""Text in each of Python's forms becomes the same tensor."""
+"""Text in every Python form becomes the same tensor."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_tokens_are_filled_up_to_one_width(tokens):
 
 
 def test_strings_that_tensorflow_refuses():
-    text = ["a\udcff", "b\ud800c"]  # a byte that was not UTF-8, and half of a pair
+    text = ["a\udcff", "b\ud800c"]  # an invalid UTF-8 byte, and half of a surrogate pair
     assert list(as_tensor(text).numpy()) == [b"a\xff", b"bc"]
     assert as_tensor([text, ["d"]]).numpy().tolist() == [[b"a\xff", b"bc"], [b"d", b""]]
     assert list(as_tensor(np.array(text, object)).numpy()) == [b"a\xff", b"bc"]

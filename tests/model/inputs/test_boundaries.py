@@ -1,4 +1,4 @@
-"""Where rows end that say so by their content."""
+"""Lengths of rows, derived from their contents."""
 
 import numpy as np
 import pytest

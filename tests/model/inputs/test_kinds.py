@@ -1,4 +1,4 @@
-"""Which kind of input layer a model has is asked in one place: the source is read to show it."""
+"""Only one place in the source depends on the kind of a model's input layer."""
 
 import ast
 from pathlib import Path
@@ -9,8 +9,8 @@ from elmo_tf.config.inputs import CharCnnConfig, WordInputConfig
 from elmo_tf.model.inputs.kinds import make_input
 from elmo_tf.model.inputs.token_input import TokenInput
 
-# Where the kinds are defined, the formats that have arrays for two of them and for the third, and
-# the layer of the third, which is made of those of the others.
+# The definitions of the kinds, the formats that store two of them and the third, and the layer of
+# the third, which combines those of the others.
 HOMES = (
     "elmo_tf/config/",
     "elmo_tf/model/inputs/",
@@ -18,8 +18,8 @@ HOMES = (
     "elmo_tf/formats/manylangs",
     "elmo_tf/layers/dictionary_embedding.py",
 )
-# `text` may ask whether it was given a vocabulary: it knows no models, so that is no question
-# about a model's input.
+# `text` may test whether it has a vocabulary: it knows no models, so this is not about a model's
+# input layer.
 WITHOUT_MODELS = ("elmo_tf/text/",)
 KIND_NAMES = {
     "CharCnnConfig",
@@ -30,18 +30,18 @@ KIND_NAMES = {
     "DictionaryInput",
 }
 KIND_ATTRIBUTES = {"char_cnn", "word_input", "word_embedding"}
-# The flag --word_input makes such a model; it asks none what it is. A description says how many
-# words are known, be it those of the softmax.
+# The flag --word_input creates such a model without testing one. A description has the number of
+# known words, which may be those of the softmax.
 ALLOWED = {
     "elmo_tf/cli/train_flags.py": {"options.word_input", "inputs.WordInputConfig"},
     "elmo_tf/formats/description.py": {"opened.vocabulary is not None"},
 }
-# What differs from kind to kind and would tell them apart.
+# Attributes that differ between kinds and could identify them.
 TELLTALE = ("vocabulary", "input", "token_input", "ids_name", "layer_name", "word_list")
 
 
 def branches_on_the_kind(source: str) -> list[str]:
-    """The expressions of a module that ask for the kind of an input layer."""
+    """The expressions in a module that test the kind of an input layer."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr in KIND_ATTRIBUTES | KIND_NAMES:

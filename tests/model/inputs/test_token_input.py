@@ -12,7 +12,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 WORDS = ["the", "<UNK>", "кот", "<S>", "猫", "</S>", "a b"]
 SENTENCES = [["the", "猫", "dog"], [], ["кот", "<S>", "</S>", "a b", "", b"\xff\0", "<UNK>"]]
-# Lines of WORDS from 1 on; "<UNK>" is on the second.
+# Line numbers in WORDS from 1 on; "<UNK>" is on line 2.
 EXPECTED = [[1, 5, 2, 0, 0, 0, 0], [0] * 7, [3, 4, 6, 7, 2, 2, 2]]
 
 
