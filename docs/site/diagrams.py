@@ -1,6 +1,6 @@
 """Draws the diagrams of docs/how-it-works.md: `python docs/site/diagrams.py` writes docs/images/.
 
-Each is a page of shapes and words in SVG, without scripts, fonts or other files.
+The diagrams are SVG files of shapes and text, without scripts, fonts or other files.
 """
 
 import html
@@ -14,14 +14,14 @@ FONT = "font-family='Helvetica, Arial, sans-serif'"
 
 
 class Drawing:
-    """Collects shapes; all sizes are in pixels, `x` and `y` are centres."""
+    """Collects shapes. All sizes are in pixels; `x` and `y` are centres."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self.width, self.height, self.title = width, height, title
         self.parts: list[str] = []
 
     def box(self, x: float, y: float, width: float, height: float, fill: str, *lines: str) -> None:
-        """A rounded box with lines of words in it, the first of them bold."""
+        """A rounded box with lines of text, of which the first is bold."""
         left, top = x - width / 2, y - height / 2
         self.parts.append(
             f"<rect x='{left:g}' y='{top:g}' width='{width:g}' height='{height:g}' rx='6' "
@@ -40,7 +40,7 @@ class Drawing:
         quiet: bool = False,
         anchor: str = "middle",
     ) -> None:
-        """One line of words."""
+        """One line of text."""
         style = " font-weight='bold'" if bold else ""
         colour, size = (QUIET, 13) if quiet else (TEXT, 14)
         self.parts.append(
@@ -49,7 +49,7 @@ class Drawing:
         )
 
     def arrow(self, *points: tuple[float, float], dashed: bool = False) -> None:
-        """A line through the points, with a head at the last."""
+        """A line through the points, with an arrowhead at the last."""
         path = " ".join(f"{x:g},{y:g}" for x, y in points)
         dash = " stroke-dasharray='4 3'" if dashed else ""
         self.parts.append(
@@ -58,7 +58,7 @@ class Drawing:
         )
 
     def svg(self) -> str:
-        """The file."""
+        """The content of the SVG file."""
         head = (
             "<marker id='head' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' "
             "markerHeight='7' orient='auto'>"
@@ -78,7 +78,7 @@ class Drawing:
 
 
 def overview() -> Drawing:
-    """From text to vectors, a box for each step."""
+    """From text to vectors, with a box for each step."""
     drawing = Drawing(760, 560, "From a sentence to its ELMo vectors")
     middle = 300
     steps = [

@@ -1,7 +1,7 @@
-"""Hooks of MkDocs: the pages at the top of the repository join those of `docs/`.
+"""MkDocs hooks that add the repository's top-level pages to those of `docs/`.
 
-Pages are written for a reader of the repository. On the site README.md is the first page, and links
-to files that are no pages, such as source, are shown as text.
+Pages are written for readers of the repository. On the site, README.md is the first page, and links
+to files that are not pages, such as source files, are shown as text.
 """
 
 import posixpath
@@ -16,12 +16,12 @@ FIRST = "README.md"
 PAGES = (FIRST, "BUILD.md", "CONTRIBUTING.md", "RELEASE.md", "CHANGELOG.md")
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)]*)?\)")
-# Fenced blocks and inline code, where brackets are no link. A link whose text is code stays one.
+# Fenced blocks and inline code, in which brackets are not links. Links with code as text are kept.
 _CODE = re.compile(r"(^```.*?^```$|(?<!\[)`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: Any) -> Any:
-    """Adds to the guides each page of `docs/` that `nav` of mkdocs.yml does not have yet."""
+    """Adds each page of `docs/` that is missing in `nav` of mkdocs.yml to the guides."""
     guides = next(entry["Guides"] for entry in config.nav if "Guides" in entry)
     known = {name for entry in guides for name in entry.values()}
     pages = sorted(path.name for path in Path(config.docs_dir).glob("*.md"))
@@ -30,7 +30,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages of the repository's top."""
+    """Adds the repository's top-level pages."""
     for name in PAGES:
         content = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, _page(name), content=content))
@@ -52,7 +52,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if files.get_file_from_path(uri) is None:
             if (ROOT / path).exists():
                 return text
-            return match[0]  # MkDocs says that it leads nowhere
+            return match[0]  # MkDocs reports it as broken
         return f"[{text}]({posixpath.relpath(uri, _dir(name) or '.')}{place})"
 
     # Every other part is code.

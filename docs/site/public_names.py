@@ -1,7 +1,7 @@
-"""An extension of griffe, which reads our docstrings for the site's pages.
+"""An extension of griffe, the parser that reads our docstrings for the site.
 
-`elmo_tf` imports its public names when they are used, by the table `_MODULES`; griffe, which
-imports nothing, would not find them. It also calls the sections of docstrings by other names.
+`elmo_tf` imports its public names at their first use, from the table `_MODULES`. griffe imports no
+module, so it would not find them. It also has other names for the sections of docstrings.
 """
 
 import ast
@@ -24,7 +24,7 @@ _JOINT_ENTRY = re.compile(r"^( +)(\w+(?:, \w+)+): (.*(?:\n\1 +.*)*)$", re.MULTIL
 
 
 class PublicNames(griffe.Extension):
-    """Adds the public names to the package, and links to them wherever a docstring has one."""
+    """Adds the public names to the package, and links to them in docstrings."""
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         if pkg.name != "elmo_tf":
@@ -38,13 +38,13 @@ class PublicNames(griffe.Extension):
                 text = _SECTION.sub(lambda match: f"{SECTIONS[match[1]]}:", each.docstring.value)
                 text = _JOINT_ENTRY.sub(_entries, text)
                 text = _REFERENCE.sub(_paragraph, text)
-                if each.is_class:  # what a call returns has no annotation to show
+                if each.is_class:  # the result of a call has no annotation
                     text = _RETURNS.sub(_text, text)
                 each.docstring.value = link.sub(r"[`\1`][elmo_tf.\1]", text)
 
 
 def _entries(joint: re.Match) -> str:
-    """The first sentence for each of the names, and all of it for the last."""
+    """An entry for each of several names, with the first sentence; the last has the full text."""
     *names, last = joint[2].split(", ")
     first = joint[3].split(". ")[0].rstrip(".")
     return "\n".join(
@@ -53,12 +53,12 @@ def _entries(joint: re.Match) -> str:
 
 
 def _paragraph(section: re.Match) -> str:
-    """A section as a paragraph, where griffe would make a coloured box of it."""
+    """A section as a paragraph instead of griffe's coloured box."""
     return f"**{section[1]}:** {' '.join(section[2].split())}"
 
 
 def _text(section: re.Match) -> str:
-    """A section as text under its title."""
+    """A section as text below its title."""
     return f"**{section[1]}:**\n\n{textwrap.dedent(section[2])}"
 
 

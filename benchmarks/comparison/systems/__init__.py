@@ -1,1 +1,1 @@
-"""One module for each system that is measured; each is started by `python -m` and serves."""
+"""One module for each measured system; `python -m` starts it as a worker."""

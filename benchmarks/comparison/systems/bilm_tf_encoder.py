@@ -1,9 +1,9 @@
-"""bilm-tf's graph for TensorFlow 1, as the package simple_elmo runs it on today's TensorFlow."""
+"""bilm-tf's graph for TensorFlow 1, run on current TensorFlow by the package simple_elmo."""
 
 import logging
 import os
 
-os.environ["TF_USE_LEGACY_KERAS"] = "1"  # before TensorFlow: Keras 3 has no LSTMCell of that time
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # before importing TensorFlow: Keras 3 lacks this LSTMCell
 
 import numpy as np
 import simple_elmo
@@ -15,10 +15,10 @@ from comparison.encoders import Encoder, Sentences
 
 
 class SimpleElmo(Encoder):
-    """simple_elmo's model in one session that stays open.
+    """simple_elmo's model in one persistent session.
 
-    Its own `get_elmo_vectors` would load the weights anew at each call, or copy all vectors into
-    one matrix of float64; what is done here is the rest of that method.
+    Its own `get_elmo_vectors` would load the weights again at each call, or copy all vectors into
+    one float64 matrix; this class has the rest of that method.
     """
 
     def load_model(self) -> None:
@@ -29,7 +29,7 @@ class SimpleElmo(Encoder):
             trained = set(tf.compat.v1.global_variables())
             layers = self._model.sentence_embeddings_op
             self._elmo = weight_layers("input", layers, use_layers="average")["weighted_op"]
-        # bilm-tf keeps the LSTM's state in variables without a name, all of them zero at first.
+        # bilm-tf stores the LSTM state in unnamed variables, which are initially zero.
         states = [variable for variable in trained if variable.op.name.startswith("bilm/Variable")]
         self._forget = tf.compat.v1.variables_initializer(states)
         self._session = tf.compat.v1.Session()
@@ -41,7 +41,7 @@ class SimpleElmo(Encoder):
         return self._session.run(self._elmo, feed)
 
     def write_outputs(self, path: str, first: int, count: int) -> None:
-        self._session.run(self._forget)  # other systems start each batch from zero state
+        self._session.run(self._forget)  # other systems start each batch from the zero state
         super().write_outputs(path, first, count)
 
 

@@ -1,16 +1,16 @@
-"""A training step in the way of bilm-tf's graph for TensorFlow 1, in code of its own.
+"""A training step like that of bilm-tf's graph for TensorFlow 1, reimplemented.
 
-As there: the character CNN runs on every position of both directions at full width; LSTM cells of
-TensorFlow 1 are unrolled step by step in the graph; each direction draws its own negatives; rows of
-sparse gradients are summed up before clipping by global norm; Adagrad; the state comes out of each
-step and is fed to the next. Left out, in its favour: summaries and the average over devices.
+As in bilm-tf, the character CNN runs on every position of both directions at full width; LSTM
+cells of TensorFlow 1 are unrolled in the graph; each direction draws its own negative samples; rows
+of sparse gradients are summed before clipping by global norm; the optimizer is Adagrad; each step
+returns the state for the next. Summaries and the average over devices are omitted, in its favour.
 """
 
 import json
 import os
 from pathlib import Path
 
-os.environ["TF_USE_LEGACY_KERAS"] = "1"  # before TensorFlow: Keras 3 has no LSTMCell of that time
+os.environ["TF_USE_LEGACY_KERAS"] = "1"  # before importing TensorFlow: Keras 3 lacks this LSTMCell
 
 import h5py
 import numpy as np
@@ -51,12 +51,12 @@ class BilmTfTrainer(Trainer):
         self._session.run(tf1.global_variables_initializer())
         for variable, name in self._weights_of_variables():
             variable.load(self._weights[name][...], self._session)
-        # One array for each window, as bilm-tf's reader of text makes them.
+        # One array per window, like bilm-tf's reader.
         self._feeds = [self._feed(number) for number in range(len(self.token_index))]
         self._state = self._session.run(self._first_states)
 
     def _variable(self, name: str) -> tf.Variable:
-        """The variable for a published array; both directions share all but the LSTMs."""
+        """The variable of an array by bilm-tf's name; the directions share all but the LSTMs."""
         if name not in self._variables:
             self._variables[name] = tf1.get_variable(
                 name, self._weights[name].shape, initializer=tf1.zeros_initializer()
@@ -156,7 +156,7 @@ class BilmTfTrainer(Trainer):
         feed = {}
         for direction in range(2):
             character_ids = self.character_ids[self.token_index[window, direction]]
-            # bilm-tf trains without an id for padding: its ids are lower by one.
+            # bilm-tf trains without an id for padding, so its ids are lower by one.
             feed[self._characters[direction]] = character_ids.astype(np.int64) - 1
             feed[self._targets[direction]] = self.targets[window, direction].astype(np.int64)
         return feed

@@ -9,9 +9,9 @@ from elmo_tf.vectors.sentence_vectors import SentenceVectors
 
 
 class ElmoTf(Encoder):
-    """Calls the encoder as its documentation says, and for many sentences as `elmo-embed` does.
+    """Calls the encoder for single sentences, and the code of `elmo-embed` for many.
 
-    A call of the encoder returns each layer beside the mean.
+    A call of the encoder also returns every layer.
     """
 
     def load_model(self) -> None:
@@ -25,10 +25,10 @@ class ElmoTf(Encoder):
         return self._encoder(sentences, sequence_len=lengths)["elmo"].numpy()
 
     def encode_all(self, sentences: Sentences, batch_size: int) -> None:
-        if batch_size == 1:  # one sentence at a time: nothing is known of the next
+        if batch_size == 1:  # one sentence at a time, without knowledge of the next
             super().encode_all(sentences, batch_size)
             return
-        # What `elmo_tf.embed_sentences` does, with batches of a given number of sentences.
+        # Like `elmo_tf.embed_sentences`, with a given number of sentences per batch.
         encoded = [[token.encode() for token in tokens] for tokens in sentences]
         words = self._vectors.words(token for tokens in encoded for token in tokens)
         for first in range(0, len(encoded), batch_size):

@@ -1,4 +1,4 @@
-"""elmo_tf's training step, on windows that are ready in memory."""
+"""elmo_tf's training step, on windows in memory."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from elmo_tf.training.step import Batch, TrainStep
 
 
 class ElmoTfTrainer(Trainer):
-    """The step that `elmo-train` repeats; what it is fed comes from memory."""
+    """The step of `elmo-train`, with inputs from memory."""
 
     def prepare(self, model: str) -> None:
         settings = self.settings
@@ -52,7 +52,7 @@ class ElmoTfTrainer(Trainer):
     def step(self, window: int) -> float:
         negatives = None
         if count := self.settings.num_negatives:
-            # Drawn here, within the time: bilm-tf's graph draws its own as well.
+            # Include the time of drawing, because bilm-tf's graph includes it too.
             drawn = draw_negatives(0, self._num_steps, self._vocabulary_size, count)
             negatives = Negatives(*map(tf.constant, drawn))
         batch = Batch(self._windows[window], negatives, tf.constant([0, self._num_steps]))

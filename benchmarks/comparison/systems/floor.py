@@ -1,6 +1,6 @@
-"""What no LSTM can beat here: its matrix products alone, and its weights read once per step.
+"""Lower bounds of the time of LSTMs: only the matrix products, and only reading the weights.
 
-One process for each linear algebra library; the quickest of them is the floor.
+There is one process for each linear algebra library; the fastest of them is the floor.
 """
 
 import time
@@ -11,11 +11,11 @@ import numpy as np
 
 from comparison import workers
 
-_LARGE = 4096  # rows and columns of a product that shows the machine's best rate
+_LARGE = 4096  # size of a square product that reaches the machine's best rate
 
 
 class Library(NamedTuple):
-    """How a library makes an array of a NumPy one, multiplies two, and adds one up."""
+    """A library's functions to convert a NumPy array, multiply two arrays, and sum one."""
 
     array: Callable[[np.ndarray], Any]
     multiply: Callable[[Any, Any], Any]
@@ -31,19 +31,19 @@ class Layer(NamedTuple):
 
 
 class Floor:
-    """Times products of the sizes of a model, on numbers that mean nothing.
+    """Times matrix products of a model's sizes, with arbitrary numbers.
 
     Args:
       library: "numpy", "torch" or "tensorflow".
-      units: of an LSTM layer.
-      projection_dim: of its output.
+      units: number of units of an LSTM layer.
+      projection_dim: dimension of its output.
       num_layers: layers of both directions together.
     """
 
     def __init__(self, library: str, units: int, projection_dim: int, num_layers: int) -> None:
         self._library = {"numpy": _numpy, "torch": _torch, "tensorflow": _tensorflow}[library]()
         self._units, self._dim = units, projection_dim
-        # Each layer has its own kernels, as in a model: they do not fit the cache together.
+        # As in a model, each layer has its own kernels, which together do not fit into the cache.
         gates = (4 * units, projection_dim)
         self._layers = [
             Layer(self._draw(gates), self._draw(gates), self._draw((projection_dim, units)))
@@ -51,12 +51,12 @@ class Floor:
         ]
 
     def rate(self) -> dict:
-        """The best rate of a large product, in floating point operations per second."""
+        """The best rate of a large product, in floating-point operations per second."""
         left, right = self._draw((_LARGE, _LARGE)), self._draw((_LARGE, _LARGE))
         return {"rate": 2 * _LARGE**3 / min(self._time(left, right) for _ in range(3))}
 
     def products(self, batches: Sequence[tuple[int, int]]) -> dict:
-        """The products of an encoder over batches of (rows, steps): inputs at once, then steps."""
+        """The products of an encoder for batches of (rows, steps): all inputs, then each step."""
         seconds = 0.0
         for rows, num_steps in batches:
             inputs = self._draw((self._dim, rows * num_steps))
@@ -71,7 +71,7 @@ class Floor:
         return {"seconds": seconds}
 
     def reading(self, num_steps: int) -> dict:
-        """Recurrent and projection kernels read once in each step, by the cheapest use of them."""
+        """Reads recurrent and projection kernels once per step, with the cheapest operation."""
         kernels = [kernel for layer in self._layers for kernel in layer[1:]]
         begin = time.perf_counter()
         for _ in range(num_steps):

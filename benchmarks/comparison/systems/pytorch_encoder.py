@@ -1,8 +1,8 @@
-"""ELMo in plain PyTorch, in the way of AllenNLP: a loop in Python over packed sequences.
+"""ELMo in plain PyTorch with AllenNLP's design: a Python loop over packed sequences.
 
-Written for this comparison from the equations. Like AllenNLP's, it runs the character CNN on
-every position of the batch at full width, sorts rows by length, takes both products of a step
-within the loop, lets the batch shrink as rows end, and runs one direction after the other.
+It was written for this comparison from the equations. Like AllenNLP, it runs the character CNN on
+every position of the batch at full width, sorts rows by length, computes both products of a step
+in the loop, shrinks the batch as rows end, and runs the directions in sequence.
 """
 
 import json
@@ -16,7 +16,7 @@ from torch import nn
 from comparison import workers
 from comparison.encoders import Encoder, Sentences
 
-# Above the 256 bytes, before 1 is added to make room for padding.
+# Ids above the 256 bytes, before 1 is added for padding.
 _BEGIN_SENTENCE, _END_SENTENCE, _BEGIN_WORD, _END_WORD, _FILLER = range(256, 261)
 
 
@@ -53,7 +53,7 @@ class CharCnn(nn.Module):
 
 
 class ProjectedLstm(nn.Module):
-    """One layer in one direction, rows sorted by falling length."""
+    """One layer in one direction, with rows in order of decreasing length."""
 
     def __init__(self, options: dict, group: h5py.Group, go_backward: bool) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ def _linear(kernel: np.ndarray, bias: np.ndarray | h5py.Dataset | None = None) -
 
 
 def _assign(module: nn.Module, kernel: np.ndarray, bias: np.ndarray | h5py.Dataset | None) -> None:
-    # A view of a transposed array would stay one, and PyTorch would multiply by it more slowly.
+    # Copy, because PyTorch multiplies by a transposed view more slowly.
     module.weight = nn.Parameter(torch.from_numpy(np.ascontiguousarray(kernel)))
     if bias is not None:
         module.bias = nn.Parameter(torch.from_numpy(bias[...]))
