@@ -35,6 +35,7 @@ KIND_ATTRIBUTES = {"char_cnn", "word_input", "word_embedding"}
 ALLOWED = {
     "elmo_tf/cli/train_flags.py": {"options.word_input", "inputs.WordInputConfig"},
     "elmo_tf/formats/description.py": {"opened.vocabulary is not None"},
+    "export/export_weights.py": {"model.vocabulary is None"},  # the words of a softmax
 }
 # Attributes that differ between kinds and could identify them.
 TELLTALE = ("vocabulary", "input", "token_input", "ids_name", "layer_name", "word_list")
