@@ -9,7 +9,7 @@ WORKERS ?= --numprocesses=2 --dist=loadfile
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint format docs dist test-wheel bench clean
+.PHONY: demo test quick test-slow lint format docs dist test-wheel bench clean
 
 # Train a small model on real text, export it, look at what it learnt (five to twelve minutes).
 demo: $(INSTALLED)
@@ -18,6 +18,11 @@ demo: $(INSTALLED)
 # What must hold at every commit.
 test: lint
 	$(BIN)/python -m pytest -m "not slow" $(WORKERS)
+
+# The rooms that need no TensorFlow, and the layers: for while you work. Under 90 seconds.
+QUICK := $(addprefix tests/,test_architecture.py test_names.py test_errors.py config storage text formats layers)
+quick: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not slow" $(WORKERS) $(QUICK)
 
 # The checks that take long: real text, many kills, large vocabularies.
 test-slow: $(INSTALLED)
