@@ -1,10 +1,12 @@
 """What every test shares: quiet TensorFlow, the same devices everywhere, the reference data."""
 
+import functools
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +21,44 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """TensorFlow's functions run eagerly, unless the test is marked `traced` or `slow`.
+
+    Values are the same. A trace of a small encoder takes two seconds of Python, and then TensorFlow
+    optimizes its graph; the sentences of a test take milliseconds. Tests of traces, static shapes
+    and Keras's own training loop are marked, and one test of each way into the library. What an
+    export holds is always traced, and runs as a graph when it is loaded.
+    """
+    tensorflow = sys.modules.get("tensorflow")  # rooms without TensorFlow stay without
+    if tensorflow is not None:
+        marks = {mark.name for mark in item.iter_markers()}
+        tensorflow.config.run_functions_eagerly(marks.isdisjoint({"traced", "slow"}))
+    for name in ("elmo_tf.export.saved_model", "export.saved_model"):
+        if name in sys.modules:
+            _export_traced_functions(sys.modules[name])
+
+
+def _export_traced_functions(saved_model: Any) -> None:
+    """Makes `export` write the graph that users get, in which functions call functions."""
+    export = saved_model.export
+    if hasattr(export, "__wrapped__"):
+        return
+
+    @functools.wraps(export)
+    def traced(*args: Any, **kwargs: Any) -> None:
+        import tensorflow as tf
+
+        runs_eagerly = tf.config.functions_run_eagerly()
+        tf.config.run_functions_eagerly(False)
+        try:
+            export(*args, **kwargs)
+        finally:
+            tf.config.run_functions_eagerly(runs_eagerly)
+
+    saved_model.export = traced
 
 
 @pytest.fixture(scope="session")
@@ -45,33 +85,14 @@ def terminal_signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def eager_functions() -> Iterator[None]:
-    """Functions that TensorFlow would trace run operation by operation, with the same values.
+def shared_steps() -> Iterator[None]:
+    """Trainers with the same settings share a traced step; see `tests.training.shared_steps`."""
+    from elmo_tf.training import distributed
+    from tests.training.shared_steps import make_step
 
-    A trace and TensorFlow's passes over its graph take seconds, the small sentences of a test
-    milliseconds. For modules that compute much once and look at values; traces have tests of their
-    own, and so has each export.
-    """
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
-def traced_functions() -> Iterator[None]:
-    """Functions are traced, in a module that uses `eager_functions`.
-
-    For tests of traces, static shapes, Keras's own training loop and what only a graph can get
-    wrong.
-    """
-    import tensorflow as tf
-
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(False)
-    yield
-    tf.config.run_functions_eagerly(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed.OneDevice, "make_step", staticmethod(make_step))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,7 @@ def test_stateful_as_bilm_tf_dumped_it(fixtures_dir, folder, number):
             np.testing.assert_allclose(top, expected[name], atol=1e-6)
 
 
+@pytest.mark.traced
 def test_what_is_said_and_written(folder, capfd):
     assert run() == 0
     output, errors = capfd.readouterr()

@@ -10,6 +10,8 @@ from elmo_tf import evaluate
 from elmo_tf.training.loop import Trainer
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("shared_steps")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
@@ -34,6 +36,7 @@ def run(capfd, *flags, heldout="heldout.txt", warning=""):
     return json.loads(output.splitlines()[-1])
 
 
+@pytest.mark.traced
 def test_keys_and_consistency(folder, capfd):
     result = run(capfd)
     names = ["perplexity", "forward_perplexity", "backward_perplexity", "num_tokens"]

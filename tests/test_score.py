@@ -13,6 +13,8 @@ from elmo_tf.scoring import scores as scoring
 from elmo_tf.training.loop import Trainer
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("shared_steps")
+
 TEXT = (
     "a0 b1 c2\r\n\n  d3\tnever-seen жук <UNK>\n \t\nb1\n<S> a0 </S> e4 東京\u2028x f5 g6 h7 i8 j9"
 )
@@ -50,6 +52,7 @@ def entries(text):
     return [json.loads(line, parse_constant=refuse) for line in text[:-1].split("\n")]
 
 
+@pytest.mark.traced
 def test_a_line_of_json_for_each_line_of_text(folder, capsys):
     assert run() == 0
     output, errors = capsys.readouterr()

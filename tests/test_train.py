@@ -21,6 +21,8 @@ from tests.checkpoints import newest_arrays
 from tests.models import small_config
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("shared_steps")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -52,6 +54,7 @@ def begin(*more, **options):
     return train.main(arguments("--options_file=options.json", *more, **options))
 
 
+@pytest.mark.traced
 def test_a_whole_run(folder, capfd):
     assert begin("--heldout_files=heldout.txt") == 0
     output, errors = capfd.readouterr()
@@ -304,14 +307,18 @@ def wait_for_checkpoint(folder, seconds=120):
         time.sleep(0.02)
 
 
-LONG = ("--num_epochs=60", "--steps_per_checkpoint=7")
+LONG = ("--num_epochs=30", "--steps_per_checkpoint=7")
 
 
-@pytest.fixture
-def unbroken(folder):
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
     """The weights of the run that is not interrupted."""
-    assert begin(*LONG, model_dir="unbroken") == 0
-    return newest_arrays("unbroken")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("unbroken"))
+        tiny.CONFIG.write(Path("options.json"))
+        tiny.write_files(Path.cwd())
+        assert begin(*LONG) == 0
+        return newest_arrays("run")
 
 
 def assert_same_run(unbroken):
@@ -320,6 +327,7 @@ def assert_same_run(unbroken):
         np.testing.assert_array_equal(weights[name], value, err_msg=name)
 
 
+@pytest.mark.traced
 def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroken, capfd):
     with start(folder, project_dir, *LONG) as process:
         wait_for_checkpoint(folder)
@@ -328,7 +336,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroke
     step = int(re.search(r"at step ([\d,]+)", errors)[1].replace(",", ""))
     assert errors == (
         "SIGTERM: finishing the current step, then saving\n"
-        f"elmo-train: stopped by SIGTERM at step {step} of 480, saved in run; "
+        f"elmo-train: stopped by SIGTERM at step {step} of 240, saved in run; "
         "the same command resumes from there\n"
     )
     assert (process.returncode, os.path.exists(f"run/ckpt-{step}.index")) == (143, True)
@@ -339,6 +347,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroke
     assert_same_run(unbroken)
 
 
+@pytest.mark.traced
 def test_a_killed_run_loses_the_steps_since_the_last_checkpoint_and_nothing_else(
     folder, project_dir, unbroken
 ):

@@ -165,6 +165,7 @@ def test_variables(cached, loaded):
     assert moved == [variable.name for variable in cached.trainable_variables]
 
 
+@pytest.mark.traced
 def test_one_trace(cached):
     for text in (["a b"], ["a", "b c"]):
         cached(text)

@@ -87,6 +87,7 @@ def test_pure_and_zero_at_padding(warm):
     assert nothing["elmo"].shape == (0, 0, 2 * CONFIG.lstm.projection_dim)
 
 
+@pytest.mark.traced
 def test_one_trace(warm):
     for text in (["a b"], ["a", "b c"]):
         warm(text)
@@ -128,8 +129,8 @@ def test_read_as_a_model_it_starts_from_zeros_and_says_so(path, encoder, caplog)
 
 def test_card_and_privacy(path):
     card = (path / "assets.extra/README.md").read_text()
-    assert "a state that is stored here" in card
-    assert "at the ends of 3 sentences of a text" in card
+    assert "Each row starts from a stored state" in card
+    assert "final states on 3 sentences of a text, in both directions" in card
     private = [*private_texts(path), "my_start", str(path.parent)]
     for file in path.rglob("*"):
         if file.is_file():

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from elmo_tf.export import saved_model
 
+pytestmark = pytest.mark.traced
+
 NAMES = (
     "export(list)",
     "export(tensor)",

@@ -117,6 +117,7 @@ def test_signatures_say_what_they_take_and_give(loaded):
             assert spec.dtype == (tf.int32 if key == "sequence_len" else tf.float32)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("name", ["loaded", "loaded_trainable"])
 def test_one_trace_serves_every_shape_and_value(name, request):
     model = request.getfixturevalue(name)

@@ -133,6 +133,7 @@ def test_in_a_keras_model(encoder, expected, sentences, name):
     assert again.token_input.identity() == encoder.token_input.identity()
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("name", ["word_char"], scope="module")
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")
 def test_on_litert(encoder, expected, sentences, tmp_path, name):

@@ -26,6 +26,8 @@ from elmo_tf.model.loading import load_encoder
 from tests.export.small import difference, make_encoder
 from tests.training import tiny
 
+pytestmark = pytest.mark.traced
+
 CONSUMERS = pathlib.Path(__file__).parent / "consumers"
 TEXT = ["The  cat\tsat ", "", "ein größeres Wort"]
 TOKENS = [["The", "cat", "sat"], ["", "b", ""], ["größer", "", ""]]
@@ -108,11 +110,7 @@ def test_environment_that_holds_only_tensorflow(exported, expected, tmp_path):
     assert output == "loaded and equal\n"
 
 
-def test_hub_load(exported, expected, tmp_path):
-    run("hub_load.py", exported, expected, folder=tmp_path)
-
-
-def test_hub_load_by_url(exported, expected, tmp_path):
+def test_hub_load_by_path_and_by_url(exported, expected, tmp_path):
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_):
             pass
@@ -122,8 +120,10 @@ def test_hub_load_by_url(exported, expected, tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/exported.tar.gz"
         cache = {"TFHUB_CACHE_DIR": str(tmp_path / "cache")}
-        run("hub_load.py", url, expected, folder=tmp_path, **cache, no_proxy="127.0.0.1")
+        arguments = ("hub_load.py", expected, exported, url)
+        output = run(*arguments, folder=tmp_path, **cache, no_proxy="127.0.0.1")
         server.shutdown()
+    assert output == "loaded and equal\n" * 2
 
 
 def test_hub_keras_layer(exported, expected, tmp_path):

@@ -96,7 +96,7 @@ class Subclassed(keras.Model):
 
 
 KINDS = [
-    functional,
+    pytest.param(functional, marks=pytest.mark.traced),
     Subclassed,
     *(
         pytest.param(each, marks=pytest.mark.slow)

@@ -16,7 +16,6 @@ from tests.integration.zoo import (
 )
 
 # The same configurations run as graphs in test_export_fixtures.py.
-pytestmark = pytest.mark.usefixtures("eager_functions")
 
 
 def load(folder):

@@ -10,6 +10,8 @@ from elmo_tf.errors import InputError
 from elmo_tf.model.token_mask import TokenMask
 from tests.models import small_config
 
+pytestmark = pytest.mark.traced
+
 try:
     import pandas
 except ImportError:
@@ -428,6 +430,7 @@ def test_a_model_of_tokens_refuses_a_column_of_text(encoder):
         classifier(encoder, [None]).fit(column, np.ones([3, 1]), verbose=0)
 
 
+@pytest.mark.traced
 def test_ids_of_int32_need_no_cast_that_litert_lacks(encoder):
     traced = tf.function(lambda ids: encoder.encode_ids(ids, static_shapes=True)["elmo"])
     graph = traced.get_concrete_function(tf.TensorSpec([None, None, WIDTH], tf.int32)).graph

@@ -73,6 +73,7 @@ def port(files):
         server.shutdown()
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("name", WITH_PYTHON)
 def test_python(name, files, port, tmp_path, monkeypatch):
     shutil.copytree(files, tmp_path / "here")

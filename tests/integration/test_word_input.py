@@ -86,6 +86,7 @@ def assert_layers(outputs, published):
         assert not np.array(found)[:, length:].any()
 
 
+@pytest.mark.traced
 def test_layers_are_those_of_numpy_from_the_published_files(made):
     encoder = elmo_tf.ElmoEncoder.from_weights(
         *(str(made.published / name) for name in ("options.json", "weights.hdf5", "vocab.txt"))
@@ -204,6 +205,7 @@ def test_evaluate_score_and_embed(made, capfd, tmp_path):
             np.testing.assert_allclose(file[str(row)][()], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.traced
 def test_loss_falls_and_resumed_equals_unbroken_bit_for_bit(made):
     best = json.loads((made.run / "heldout.json").read_text())["best"]
     assert best["perplexity"] < 21  # an untrained model has 26

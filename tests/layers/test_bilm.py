@@ -11,6 +11,8 @@ from elmo_tf.layers import lstm_scan
 from elmo_tf.layers.bilm import BiLm, BiLmState
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 UNITS, DIM, BATCH, TIME = 7, 5, 4, 6
 LENGTHS = np.array([6, 3, 1, 5], np.int32)
 

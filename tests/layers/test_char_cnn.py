@@ -13,6 +13,8 @@ from elmo_tf.layers.char_cnn import CharCnn
 from tests.integration.zoo import CONFIGURATIONS
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 FILLER = 29
 EMBEDDING_DIM, MAX_CHARACTERS, NUM_CHARACTERS = 3, 11, 29
 FILTERS = ((1, 4), (2, 5), (4, 6))  # 15 filters

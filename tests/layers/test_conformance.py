@@ -464,6 +464,7 @@ def test_mixed_precision_leaves_weights_wide(case, policy, error):
         np.testing.assert_allclose(tf.cast(ours, tf.float32), theirs, atol=error * size)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("name", [name for name, each in CASES.items() if each.static is not None])
 def test_no_shape_depends_on_values_where_xla_is_promised(name):
     case = CASES[name]

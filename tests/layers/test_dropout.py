@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from elmo_tf.layers.dropout import RowsSeed, seeded_dropout
 
+pytestmark = pytest.mark.traced
+
 SEED = tf.constant([3, 5])
 
 

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from elmo_tf.layers.elmo_mix import ElmoMix
 
+pytestmark = pytest.mark.traced
+
 NUM_LAYERS, BATCH, TIME, DIM = 3, 2, 5, 4
 LENGTHS = [5, 2]
 MASK = np.arange(TIME) < np.array(LENGTHS)[:, None]

@@ -7,6 +7,8 @@ import tensorflow as tf
 from elmo_tf.layers.highway import Highway
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 BATCH, TIME, DIM = 3, 4, 5
 
 

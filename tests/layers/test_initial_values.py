@@ -8,6 +8,8 @@ from elmo_tf.model.language_model import ElmoLanguageModel
 from elmo_tf.model.variables import model_variables
 from tests.training import tiny
 
+pytestmark = pytest.mark.traced
+
 
 def kernels(**kwargs):
     """The kernels of a whole model; biases and the scalar mix have constant initial values."""

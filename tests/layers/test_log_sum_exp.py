@@ -7,6 +7,8 @@ import tensorflow as tf
 from elmo_tf.layers import log_sum_exp as module
 from elmo_tf.layers.log_sum_exp import log_sum_exp
 
+pytestmark = pytest.mark.traced
+
 CLASSES, DIM, POSITIONS = 53, 6, 9
 # One per position: the first and the last class, a duplicate, and ids without a class.
 LEFT_OUT = np.array([0, 30, 7, 30, 52, 53, 99, -1, 51], np.int32)

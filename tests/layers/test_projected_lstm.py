@@ -11,6 +11,8 @@ from elmo_tf.layers import lstm_scan
 from elmo_tf.layers.projected_lstm import LstmState, ProjectedLstm
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 BATCH, TIME, INPUT_DIM, UNITS, PROJECTION_DIM = 3, 5, 4, 7, 6
 
 
@@ -162,6 +164,7 @@ def test_saved_gates_give_the_gradient_of_the_plain_loop(
         np.testing.assert_allclose(actual, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize(("projection_dim", "cell_clip", "projection_clip"), OPTIONS)
 def test_a_tensor_decides_whether_activations_are_saved(projection_dim, cell_clip, projection_clip):
     layer = make(projection_dim, cell_clip, projection_clip)
@@ -199,6 +202,7 @@ def test_a_tensor_decides_whether_activations_are_saved(projection_dim, cell_cli
         layer(inputs, save_activations=tf.constant(True))
 
 
+@pytest.mark.traced
 def test_one_trace_serves_every_shape_even_empty_ones():
     layer = make()
     call = tf.function(layer, input_signature=[tf.TensorSpec([None, None, INPUT_DIM])])

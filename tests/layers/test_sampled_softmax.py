@@ -9,6 +9,8 @@ import tensorflow as tf
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 VOCABULARY_SIZE, DIM, POSITIONS = 53, 6, 9
 NEGATIVES = np.array([7, 0, 31, 2, 52, 11, 5, 1], np.int32)
 NUM_TRIES = 14

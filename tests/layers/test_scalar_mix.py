@@ -10,6 +10,8 @@ import tensorflow as tf
 from elmo_tf.layers.scalar_mix import ScalarMix
 from tests.layers import references
 
+pytestmark = pytest.mark.traced
+
 NUM_LAYERS, BATCH, TIME, DIM = 3, 2, 5, 4
 MASK = np.array([[True] * 5, [True, True, False, False, False]])
 

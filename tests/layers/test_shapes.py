@@ -8,6 +8,8 @@ from elmo_tf.layers.highway import Highway
 from elmo_tf.layers.projected_lstm import ProjectedLstm
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
+pytestmark = pytest.mark.traced
+
 
 @pytest.mark.parametrize(
     "layer", [Highway(), ProjectedLstm(units=5), SampledSoftmax(vocabulary_size=7)]

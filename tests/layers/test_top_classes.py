@@ -9,6 +9,8 @@ import tensorflow as tf
 from elmo_tf.layers import top_classes as module
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
+pytestmark = pytest.mark.traced
+
 CLASSES, DIM, POSITIONS = 53, 6, 9
 LEFT_OUT = [2, 0, 50]
 

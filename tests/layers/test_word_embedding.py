@@ -8,6 +8,8 @@ from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.layers.shared_softmax import SharedSoftmax
 from elmo_tf.layers.word_embedding import WordEmbedding
 
+pytestmark = pytest.mark.traced
+
 SIZE, DIM = 37, 5
 
 

@@ -10,9 +10,6 @@ from elmo_tf.model.embedding import ElmoEmbedding
 from elmo_tf.model.encoder import ElmoEncoder
 from tests import models
 
-# A trace of an encoder takes two seconds. Tests of graphs use `traced_functions`.
-pytestmark = pytest.mark.usefixtures("eager_functions")
-
 CONFIG = models.small_config(filters=((1, 4), (3, 7)), cell_clip=2.0, projection_clip=1.5)
 WIDTH = CONFIG.input.max_characters_per_token
 P = CONFIG.lstm.projection_dim
@@ -65,11 +62,11 @@ IN_GRAPH = ("tokens", "int64 ids")  # one for each entry point
 
 
 @pytest.mark.parametrize(
-    "form,in_graph", [(form, False) for form in FORMS] + [(form, True) for form in IN_GRAPH]
+    "form,in_graph",
+    [(form, False) for form in FORMS]
+    + [pytest.param(form, True, marks=pytest.mark.traced) for form in IN_GRAPH],
 )
-def test_mixes_of_the_encoders_layers(encoder, form, in_graph, request):
-    if in_graph:
-        request.getfixturevalue("traced_functions")
+def test_mixes_of_the_encoders_layers(encoder, form, in_graph):
     elmo = ElmoEmbedding(encoder, num_mixes=2)
     weights = np.random.default_rng(5).normal(size=[2, 3])
     for mix, start, gamma in zip(elmo.mix.mixes, weights, [1.5, 0.7], strict=True):
@@ -182,10 +179,10 @@ def moved_by_one_step(model, labels=4.0):
     }
 
 
-@pytest.mark.parametrize("trainable", ["mix", "all", "none"])
-def test_a_step_moves_what_it_should_and_nothing_else(encoder, trainable, request):
-    if trainable == "all":
-        request.getfixturevalue("traced_functions")
+@pytest.mark.parametrize(
+    "trainable", ["mix", pytest.param("all", marks=pytest.mark.traced), "none"]
+)
+def test_a_step_moves_what_it_should_and_nothing_else(encoder, trainable):
     elmo = ElmoEmbedding(encoder, num_mixes=2, trainable=trainable, dropout=0.2)
     model = model_of(elmo)
     task = paths(model.get_layer("task").variables)
@@ -246,11 +243,9 @@ def test_a_copy_is_as_frozen_as_the_layer(encoder):
             assert not copy.supports_jit, "XLA has no strings"
 
 
-@pytest.mark.parametrize("trainable", ["mix", "all"])
-def test_gradients_are_finite_and_those_of_plain_backpropagation(encoder, trainable, request):
+@pytest.mark.parametrize("trainable", [pytest.param("mix", marks=pytest.mark.traced), "all"])
+def test_gradients_are_finite_and_those_of_plain_backpropagation(encoder, trainable):
     """In training the LSTMs have a gradient written by hand; otherwise TensorFlow's."""
-    if trainable == "mix":
-        request.getfixturevalue("traced_functions")
     elmo = ElmoEmbedding(encoder, trainable=trainable)
     target = tf.constant(np.random.default_rng(1).normal(size=[4, 5, 2 * P]), tf.float32)
     variables = [variable.value for variable in elmo.trainable_variables]
@@ -280,6 +275,7 @@ def loops_in_gradient(elmo):
     return sum("While" in node.op for node in graph.node)
 
 
+@pytest.mark.traced
 def test_backpropagation_stops_above_a_frozen_bilm(encoder):
     elmo = ElmoEmbedding(encoder)
     assert loops_in_gradient(elmo) == 4, "two layers, two directions, forward only"
@@ -291,7 +287,7 @@ def test_backpropagation_stops_above_a_frozen_bilm(encoder):
     assert loops_in_gradient(elmo) >= 8
 
 
-@pytest.mark.usefixtures("traced_functions")
+@pytest.mark.traced
 def test_penalty_arrives(encoder):
     elmo = ElmoEmbedding(encoder, num_mixes=2, l2_coefficient=0.1)
     elmo.mix.mix_0.layer_weights.assign([1.0, 2.0, 3.0])
@@ -357,7 +353,7 @@ def test_an_encoder_in_half_precision_is_finite_and_near(encoder, policy, error)
     assert 0 < difference.max() < error
 
 
-@pytest.mark.usefixtures("traced_functions")
+@pytest.mark.traced
 def test_one_trace_serves_every_shape(encoder):
     elmo = ElmoEmbedding(encoder)
     for tokens in (TOKENS, TOKENS[:1], TOKENS[:, :1], [["a"] * 13], [], [[]]):
@@ -365,7 +361,7 @@ def test_one_trace_serves_every_shape(encoder):
     assert sorted(elmo._traced.counts) == [1, 1], "one for tokens and one for text"
 
 
-@pytest.mark.usefixtures("traced_functions")
+@pytest.mark.traced
 def test_a_model_is_traced_as_often_as_one_without_text(encoder):
     """Keras itself traces its loop over batches more than once."""
     counts = []
@@ -385,7 +381,7 @@ def test_a_model_is_traced_as_often_as_one_without_text(encoder):
     assert counts[0] == counts[1] < len(shapes)
 
 
-@pytest.mark.usefixtures("traced_functions")
+@pytest.mark.traced
 @pytest.mark.parametrize("keep_boundaries,extra", [(False, 0), (True, 2)])
 def test_static_shapes(encoder, keep_boundaries, extra):
     elmo = ElmoEmbedding(encoder, keep_boundaries=keep_boundaries)

@@ -13,6 +13,8 @@ from elmo_tf.text.corpus import sentence_windows
 from elmo_tf.text.vocabulary import Vocabulary
 from tests.training import tiny
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 SENTENCES = [tiny.sentence(k) for k in range(9)] + [[], [b"unknown", b"b1"], 9 * [b"d3"]]
 VOCABULARY = Vocabulary([b"<S>", b"</S>", b"<UNK>", *tiny.WORDS])
 

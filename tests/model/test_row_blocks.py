@@ -46,7 +46,7 @@ def small_blocks(monkeypatch):
     return computed
 
 
-@pytest.mark.parametrize("form", forms())
+@pytest.mark.parametrize("form", ["text", pytest.param("tokens", marks=pytest.mark.traced), "ids"])
 def test_values_gradients_and_states(encoder, small_blocks, monkeypatch, form):
     call = forms()[form]
     start = tf.nest.map_structure(lambda part: part + 0.1, encoder.zero_state(len(SENTENCES)))
@@ -78,6 +78,7 @@ def test_lengths_are_checked_before_rows_are_cut(encoder, small_blocks):
     assert small_blocks == []
 
 
+@pytest.mark.traced
 def test_small_batches_long_rows_and_graphs_are_one_pass(encoder, small_blocks):
     encoder(["a b", "c d e"])
     encoder([" ".join(TEXT * 3)])

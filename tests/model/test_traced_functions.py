@@ -3,9 +3,12 @@
 import logging
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from elmo_tf.model.traced_functions import TracedFunctions
+
+pytestmark = pytest.mark.traced
 
 
 def scaled(values, offset, factor):

@@ -20,6 +20,8 @@ from elmo_tf.text.tokens import make_tokenizer
 from elmo_tf.text.vocabulary import Vocabulary
 from tests.training import tiny
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 SENTENCES = [tiny.sentence(k) for k in range(9)] + [[b"unknown", b"b1"], [b"c2"], 9 * [b"d3"]]
 NUM_TOKENS = sum(len(sentence) + 1 for sentence in SENTENCES)
 

@@ -16,6 +16,8 @@ from elmo_tf.text import characters
 from elmo_tf.text.vocabulary import Vocabulary
 from tests.models import small_config
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 # The special words are not the first ones, so that id 0 is an ordinary word.
 WORDS = [b"w%d" % k for k in range(17)]
 VOCABULARY = Vocabulary([*WORDS[:4], b"</S>", b"<UNK>", *WORDS[4:], b"<S>", "ж".encode()])

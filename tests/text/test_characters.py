@@ -104,6 +104,7 @@ def test_python_and_graph_agree_on_any_bytes():
         np.testing.assert_array_equal(batch_to_ids([tokens], max_characters)[0], in_python)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("shape", [(), (5,), (0,), (2, 3), (0, 3), (2, 0), (2, 1, 3)])
 @pytest.mark.parametrize("traced", [False, True])
 def test_any_shape_in_the_graph(shape, traced):
@@ -115,6 +116,7 @@ def test_any_shape_in_the_graph(shape, traced):
     np.testing.assert_array_equal(ids, np.broadcast_to([259, 98, 99, 260, 261, 261], (*shape, 6)))
 
 
+@pytest.mark.traced
 def test_static_shape_is_kept_where_known():
     for shape, expected in (((None, 3), [None, 3, 8]), ((None, None), [None, None, 8])):
         function = tf.function(lambda tokens: characters_of_tokens(tokens, 8))

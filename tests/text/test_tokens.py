@@ -33,6 +33,7 @@ def random_line(generator):
     )
 
 
+@pytest.mark.traced
 def test_graph_and_python_split_alike_on_any_bytes():
     generator = random.Random(8)
     lines = AWKWARD + [random_line(generator) for _ in range(2000)]

@@ -10,6 +10,8 @@ from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import Trainer
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("shared_steps")
+
 STEPS = 4
 FILES = [
     "checkpoint",

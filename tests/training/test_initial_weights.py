@@ -20,6 +20,8 @@ from elmo_tf.training.loop import Trainer
 from elmo_tf.training.optimizers import named_slots
 from tests.training import tiny
 
+pytestmark = pytest.mark.usefixtures("shared_steps")
+
 
 @pytest.fixture
 def folder(tmp_path):

@@ -7,17 +7,21 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf.errors import InputError
 from elmo_tf.formats import checkpoint
 from elmo_tf.scoring.evaluation import Evaluation
 from elmo_tf.training import loop, run_directory
+from elmo_tf.training.distributed import OneDevice
 from elmo_tf.training.heldout import HeldOut
 from elmo_tf.training.loop import NonFiniteLossError, Outcome, Trainer
-from elmo_tf.training.step import StepResult
+from elmo_tf.training.step import StepResult, TrainStep
 from tests.checkpoints import newest_arrays
 from tests.training import tiny
 from tests.training.events import read_events
+
+pytestmark = pytest.mark.usefixtures("shared_steps")
 
 
 @pytest.fixture
@@ -142,6 +146,17 @@ def test_windows_that_are_accumulated_are_one_larger_window(folder):
     np.testing.assert_allclose(parts, whole, rtol=1e-5)
     for name, array in weights_of_whole.items():
         np.testing.assert_allclose(weights_of_parts[name], array, atol=1e-5, err_msg=name)
+
+
+def test_a_shared_step_is_the_trainers_own(folder, monkeypatch):
+    """What other tests of this module rely on, with all kinds of variables of an optimizer."""
+    settings = {**ADAPTED, **ACCUMULATED, "warmup_steps": 3, "max_steps": 3}
+    losses, final = train(folder, "shared", **settings)
+    monkeypatch.setattr(OneDevice, "make_step", TrainStep)
+    tf.config.run_functions_eagerly(False)
+    own, expected = train(folder, "own", **settings)
+    assert losses == own
+    assert_equal(final, expected)
 
 
 def test_same_seed_same_losses(folder):

@@ -30,6 +30,7 @@ def gradients(count, rows=ROWS):
     return rng.normal(size=(count, rows, WIDTH)).astype(np.float32)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("epsilon", [0.0, 0.5])
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_dense(table, in_graph, epsilon):
@@ -67,6 +68,7 @@ def test_sparse_touches_its_rows_only(table):
     np.testing.assert_array_equal(sums[others], 1.0)
 
 
+@pytest.mark.traced
 def test_the_graph_of_a_sparse_update_has_no_operation_on_the_whole_table(table):
     optimizer = Adagrad()
     optimizer.build([table])
@@ -130,6 +132,7 @@ def test_every_optimizer_of_keras_is_offered_with_its_learning_rate():
         assert OPTIMIZERS[name] == (0.2 if name == "adagrad" else learning_rate), name
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_rows_are_the_same_as_the_whole_gradient(name, table):
     """Rows that occur, are missing, and occur again, against Keras with dense gradients."""

@@ -104,6 +104,7 @@ def test_dropout_follows_its_seed():
     assert losses[0] == losses[1] != losses[2]
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("negatives", [NEGATIVES, 0])
 def test_traced_once_whatever_the_number_of_words(negatives):
     model, step = make_step(negatives=negatives)
@@ -141,6 +142,7 @@ def test_parts_are_the_same_as_the_whole():
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.traced
 def test_parts_keep_rows_of_the_softmax_and_not_all_of_it():
     model, step = make_step(accumulation_steps=BATCH)
     batch = make_batch()

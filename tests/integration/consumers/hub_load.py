@@ -1,4 +1,4 @@
-"""TensorFlow Hub's `load`: HANDLE EXPECTED, where HANDLE is a path or the URL of an archive."""
+"""TensorFlow Hub's `load`: EXPECTED HANDLE..., each a path or the URL of an archive."""
 
 import sys
 
@@ -10,11 +10,13 @@ import tensorflow as tf
 import tensorflow_hub as hub
 from expectation import Expectation
 
-expected = Expectation(sys.argv[2])
-model = hub.load(sys.argv[1])
-expected.check("text", model(expected.text))
-expected.check("text", model.signatures["default"](tf.constant(expected.text)))
-outputs = model.signatures["tokens"](
-    tokens=tf.constant(expected.tokens), sequence_len=tf.constant(expected.sequence_len)
-)
-expected.check("tokens", outputs)
+expected = Expectation(sys.argv[1])
+for handle in sys.argv[2:]:
+    model = hub.load(handle)
+    expected.check("text", model(expected.text))
+    expected.check("text", model.signatures["default"](tf.constant(expected.text)))
+    outputs = model.signatures["tokens"](
+        tokens=tf.constant(expected.tokens), sequence_len=tf.constant(expected.sequence_len)
+    )
+    expected.check("tokens", outputs)
+    print("loaded and equal")

@@ -6,6 +6,8 @@ import tensorflow as tf
 
 from elmo_tf.model.inputs import boundaries
 
+pytestmark = pytest.mark.traced
+
 ROWS = [["a", "", "b", "", ""], ["", "", "", "", ""], ["", "", "", "", "c"], ["\0", "", "", "", ""]]
 LENGTHS = [3, 0, 5, 1]
 

@@ -28,6 +28,7 @@ def test_words_are_the_lines_of_the_vocabulary(word_ids):
     assert word_ids.batch([]).shape == (0, 0)
 
 
+@pytest.mark.traced
 def test_words_in_the_graph(word_ids):
     for sentence, expected in zip(SENTENCES, EXPECTED, strict=True):
         tokens = [characters.token_bytes(token) for token in sentence]
