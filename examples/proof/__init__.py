@@ -1,0 +1,1 @@
+"""The proof: what vectors of a pretrained model are worth on tasks that anyone can repeat."""
