@@ -30,15 +30,11 @@ from elmo_tf import ElmoEmbedding, ElmoEncoder
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
 from examples.proof import brown, cached_layers, features, fetch, samples, tagger
-from examples.proof.samples import Sample
+from examples.proof.samples import FROZEN, QUICK_SIZES, SIZES, VARIANTS, Sample
 
-FROZEN = ("static", "word", "top", "mix")
-VARIANTS = (*FROZEN, "fine-tuned")
 EPOCHS = {300: 30, 1000: 15, 5000: 6}  # the smaller the sample, the more passes
 FINE_TUNING_EPOCHS = 3
 NUM_SEEDS = 3
-SAMPLE = (5000, 500, 2000)  # sentences to train on, for development, to test on
-QUICK_SAMPLE = (40, 10, 20)
 
 
 class Experiment:
@@ -168,10 +164,10 @@ def parse(arguments: Sequence[str] | None) -> Any:
 def run(options: Any) -> None:
     """Runs what the options name."""
     corpus = brown.read_corpus(options.brown or fetch.fetch(fetch.BROWN, options.data))
-    sample = samples.draw(corpus, QUICK_SAMPLE if options.quick else SAMPLE)
+    sample = samples.draw(corpus, QUICK_SIZES if options.quick else SIZES)
     encoder = ElmoEncoder.from_model(options.model)
     experiment = Experiment(encoder, sample, options.data / "cache", options.output)
-    sizes = [QUICK_SAMPLE[0]] if options.quick else options.sizes
+    sizes = [QUICK_SIZES[0]] if options.quick else options.sizes
     for seed, size, variant in itertools.product(range(options.seeds), sizes, options.variants):
         experiment.run(variant, size, seed, 1 if options.quick else EPOCHS.get(size, 6))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from elmo_tf.errors import InputError
 from elmo_tf.storage import files
-from examples.proof import brown, fetch, pos, samples
+from examples.proof import brown, fetch, samples
 from examples.proof.brown import Sentence
 
 matplotlib.use("Agg")  # we write only a file; there may be no display
@@ -53,6 +53,8 @@ class Figure(NamedTuple):
     high: float
 
     def __str__(self) -> str:
+        if np.isnan(self.mean):
+            return "no such token"
         return f"{self.mean:.1%} ({self.low:.1%}–{self.high:.1%})"
 
 
@@ -99,14 +101,16 @@ def _interval(counts: np.ndarray) -> Figure:
     rng = np.random.default_rng(0)
     num_runs, _, num_sentences = counts.shape
     sums = counts.sum(axis=-1)
+    if not sums[:, 1].all():
+        return Figure(np.nan, np.nan, np.nan)
     mean = (sums[:, 0] / sums[:, 1]).mean()
     means = []
     for _ in range(NUM_RESAMPLES):
-        weights = np.bincount(
-            rng.integers(num_sentences, size=num_sentences), minlength=num_sentences
-        )
+        chosen = rng.integers(num_sentences, size=num_sentences)
+        weights = np.bincount(chosen, minlength=num_sentences)
         sums = counts[rng.integers(num_runs, size=num_runs)] @ weights  # [runs, 2]
-        means.append((sums[:, 0] / sums[:, 1]).mean())
+        if sums[:, 1].all():  # few sentences may all be without such tokens
+            means.append((sums[:, 0] / sums[:, 1]).mean())
     low, high = np.quantile(means, [0.025, 0.975])
     return Figure(float(mean), float(low), float(high))
 
@@ -132,7 +136,8 @@ def tables(results: dict[tuple[int, str], dict[str, Figure]], runs: Runs) -> str
 
 def errors_removed(baseline: dict[str, Figure], found: dict[str, Figure]) -> float:
     """The fraction of the baseline's errors on ambiguous tokens that are gone."""
-    return 1 - (1 - found["ambiguous"].mean) / (1 - baseline["ambiguous"].mean)
+    errors = 1 - baseline["ambiguous"].mean
+    return 1 - (1 - found["ambiguous"].mean) / errors if errors else 0.0
 
 
 def draw(path: Path, results: dict[tuple[int, str], dict[str, Figure]]) -> None:
@@ -140,7 +145,7 @@ def draw(path: Path, results: dict[tuple[int, str], dict[str, Figure]]) -> None:
     sizes = sorted({size for size, _ in results})
     figure, all_axes = pyplot.subplots(1, len(KINDS), figsize=(13, 4.6), layout="constrained")
     for axes, kind in zip(all_axes, KINDS, strict=True):
-        for number, variant in enumerate(pos.VARIANTS):
+        for number, variant in enumerate(samples.VARIANTS):
             mine = [
                 (size, results[size, variant][kind]) for size in sizes if (size, variant) in results
             ]
@@ -196,11 +201,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def report(corpus: brown.Split, output: Path, is_quick: bool) -> str:
     """Writes report.md and pos.png; returns the text of the former."""
-    sample = samples.draw(corpus, pos.QUICK_SAMPLE if is_quick else pos.SAMPLE)
+    sample = samples.draw(corpus, samples.QUICK_SIZES if is_quick else samples.SIZES)
     counts = brown.tag_counts(corpus.train)
     ambiguous = brown.ambiguous_types(counts)
     runs = read_runs(output)
-    order = sorted(runs, key=lambda key: (key[0], pos.VARIANTS.index(key[1])))
+    order = sorted(runs, key=lambda key: (key[0], samples.VARIANTS.index(key[1])))
     results = {key: figures(runs[key], sample.test, ambiguous) for key in order}
     text = f"{baseline(corpus, counts, ambiguous)}\n\n{tables(results, runs)}"
     with files.write_atomically(output / "report.md") as temporary:

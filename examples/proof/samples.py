@@ -1,4 +1,4 @@
-"""The sentences of Brown that the tagging experiments use."""
+"""What the tagging experiments compare, and the sentences of Brown that they use."""
 
 import random
 from collections.abc import Sequence
@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 from examples.proof.brown import Sentence, Split
 
+FROZEN = ("static", "word", "top", "mix")  # kinds of vectors; see `pos`
+VARIANTS = (*FROZEN, "fine-tuned")
+SIZES = (5000, 500, 2000)  # sentences to train on, for development, to test on
+QUICK_SIZES = (40, 10, 20)
 MAX_TOKENS = 60  # longer sentences, 2 % of all, would triple the padding of their batch
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.proof import cached_layers, pos
+from examples.proof import cached_layers, pos, samples
 
 
 @pytest.fixture
@@ -24,20 +24,36 @@ def corpus(tmp_path: Path) -> Path:
     return directory.parent
 
 
-def test_every_variant_runs_and_is_not_repeated(corpus, small_pair, tmp_path, capsys):
-    output = tmp_path / "proof"
-    arguments = [f"--model={small_pair}", f"--output={output}", f"--data={tmp_path / 'data'}"]
-    arguments += [f"--brown={corpus}", "--quick", "--seeds=1"]
+def _arguments(model: Path, corpus: Path, directory: Path) -> list[str]:
+    arguments = [f"--model={model}", f"--output={directory / 'proof'}", f"--brown={corpus}"]
+    return [*arguments, f"--data={directory / 'data'}", "--quick", "--seeds=1", "--variants"]
+
+
+def _check(path: Path, num_weights: int) -> None:
+    with np.load(path) as result:
+        assert result["right"].shape == (20 * 5,)
+        assert set(result["seen"]) == {"the", "to", "cut", "run", "walk", "."}
+        assert result["mix"].shape == (num_weights,)
+        assert not num_weights or result["mix"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("eager_functions")
+def test_frozen_variants_run_and_are_not_repeated(corpus, small_pair, tmp_path, capsys):
+    arguments = [*_arguments(small_pair, corpus, tmp_path), *samples.FROZEN]
     assert pos.main(arguments) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(pos.VARIANTS)
-    for variant, num_weights in zip(pos.VARIANTS, (0, 1, 1, 3, 3), strict=True):
-        with np.load(output / f"{variant}-40-0.npz") as result:
-            assert result["right"].shape == (20 * 5,)
-            assert set(result["seen"]) == {"the", "to", "cut", "run", "walk", "."}
-            assert result["mix"].shape == (num_weights,)
-            assert not num_weights or result["mix"].sum() == pytest.approx(1.0)
+    assert len(capsys.readouterr().out.splitlines()) == len(samples.FROZEN)
+    for variant, num_weights in zip(samples.FROZEN, (0, 1, 1, 3), strict=True):
+        _check(tmp_path / "proof" / f"{variant}-40-0.npz", num_weights)
     assert pos.main(arguments) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.slow  # traces the training step with the language model in it
+@pytest.mark.usefixtures("traced_functions")
+def test_the_fine_tuned_variant_runs(corpus, small_pair, tmp_path, capsys):
+    assert pos.main([*_arguments(small_pair, corpus, tmp_path), "fine-tuned"]) == 0
+    assert capsys.readouterr().out.startswith("fine-tuned 40 0: ")
+    _check(tmp_path / "proof" / "fine-tuned-40-0.npz", 3)
 
 
 def test_a_missing_model_is_named(corpus, tmp_path, capsys):
