@@ -37,7 +37,6 @@ def _check(path: Path, num_weights: int) -> None:
         assert not num_weights or result["mix"].sum() == pytest.approx(1.0)
 
 
-@pytest.mark.usefixtures("eager_functions")
 def test_frozen_variants_run_and_are_not_repeated(corpus, small_pair, tmp_path, capsys):
     arguments = [*_arguments(small_pair, corpus, tmp_path), *samples.FROZEN]
     assert pos.main(arguments) == 0
@@ -49,7 +48,6 @@ def test_frozen_variants_run_and_are_not_repeated(corpus, small_pair, tmp_path, 
 
 
 @pytest.mark.slow  # traces the training step with the language model in it
-@pytest.mark.usefixtures("traced_functions")
 def test_the_fine_tuned_variant_runs(corpus, small_pair, tmp_path, capsys):
     assert pos.main([*_arguments(small_pair, corpus, tmp_path), "fine-tuned"]) == 0
     assert capsys.readouterr().out.startswith("fine-tuned 40 0: ")
