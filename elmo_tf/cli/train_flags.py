@@ -184,7 +184,7 @@ def settings(options: flags.FlagValues) -> dict[str, Any]:
         raise UsageError(str(error), *error.arguments) from error
     if "initial_accumulator" in chosen and chosen.get("optimizer", "adagrad") != "adagrad":
         raise UsageError(
-            f"--initial_accumulator: --optimizer={chosen['optimizer']} has none, only adagrad"
+            f"--initial_accumulator: applies only to --optimizer=adagrad, not {chosen['optimizer']}"
         )
     if chosen.get("initial_optimizer") and not options.initial_weights:
         raise UsageError("--initial_optimizer needs --initial_weights")
@@ -205,8 +205,8 @@ def check_effects(options: flags.FlagValues, is_new: bool) -> None:
     is_known = is_new or schedule.present
     if options["decay_steps"].present and is_known and schedule.value not in DECAYING_SCHEDULES:
         raise UsageError(
-            f"--decay_steps: --learning_rate_schedule={schedule.value} has no end, only "
-            f"{' and '.join(sorted(DECAYING_SCHEDULES))} have"
+            "--decay_steps: applies only to --learning_rate_schedule="
+            f"{' and '.join(sorted(DECAYING_SCHEDULES))}, not {schedule.value}"
         )
     for name in ("patience", "steps_per_evaluation"):
         if options[name].value and not options.heldout_files:
@@ -216,9 +216,9 @@ def check_effects(options: flags.FlagValues, is_new: bool) -> None:
 def model_config(options: flags.FlagValues) -> model.ElmoConfig | None:
     """The model configuration that the flags define, or None if they define none."""
     if options.size and options.options_file:
-        raise UsageError("--size and --options_file both say what the model is; give one of them")
+        raise UsageError("--size and --options_file both define the model; give one of them")
     if options.share_embedding_softmax and not options.word_input:
-        raise UsageError("--share_embedding_softmax: is for --word_input")
+        raise UsageError("--share_embedding_softmax: needs --word_input")
     if options.word_input:
         return _with_word_input(options)
     if options.options_file:
@@ -229,7 +229,7 @@ def model_config(options: flags.FlagValues) -> model.ElmoConfig | None:
 def _with_word_input(options: flags.FlagValues) -> model.ElmoConfig:
     if options.options_file:
         raise UsageError(
-            "--word_input: goes with --size; an --options_file says it by having no char_cnn"
+            "--word_input: use it with --size; an --options_file without char_cnn has word input"
         )
     return dataclasses.replace(
         model.ElmoConfig.from_size(options.size or DEFAULT_SIZE),

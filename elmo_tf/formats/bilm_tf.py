@@ -60,8 +60,8 @@ def table(config: ElmoConfig, vocabulary_size: int | None = None) -> list[Entry]
     dim = config.lstm.projection_dim
     if not _can_hold(config):
         raise InputError(
-            "bilm-tf format has no place for this model: its input is joined from words and "
-            "characters of dictionaries, or its LSTM layers project in every case"
+            "the bilm-tf format cannot store this model: it has dictionary input, "
+            "or its LSTM layers always project"
         )
     entries = _INPUT_ENTRIES[type(config.input)](config)
     for direction, stack in enumerate(("forward", "backward")):

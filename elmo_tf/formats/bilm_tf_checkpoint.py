@@ -148,7 +148,7 @@ def _contents(source: str, config: ElmoConfig, arrays: StoredArrays) -> _Content
     if not weights:
         shown = listed(map(printable, arrays), ", ", most_characters=200) or "none"
         raise InputError(
-            f"{source}: is no checkpoint of bilm-tf: its variables, {shown}, don't begin "
+            f"{source}: is not a bilm-tf checkpoint: its variables, {shown}, do not start "
             f"with {_SCOPE}"
         )
     fitted = bilm_tf.our_arrays(config, bilm_tf.fitted(source, config, weights))
@@ -164,4 +164,4 @@ def _notes(source: str, contents: _Contents) -> tuple[str, ...]:
     if not contents.others:
         return ()
     kinds = ", ".join(sorted(contents.others))
-    return (f"{source}: has what the optimizer {kinds} stored, which is not read",)
+    return (f"{source}: has variables of the optimizer {kinds}, which are ignored",)

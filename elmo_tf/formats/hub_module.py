@@ -115,7 +115,7 @@ def _named_arrays(place: Place, stored: StoredArrays) -> tuple[Arrays, Arrays, l
     if not bilm:
         what = f"it has variables {listed(map(printable, unknown), ', ')}"
         what = what if unknown else "it has no variables"
-        raise InputError(f"{place.path}: is a module of TensorFlow Hub, but no ELMo: {what}")
+        raise InputError(f"{place.path}: is a TensorFlow Hub module but not ELMo: {what}")
     characters = bilm.get(_PADDED_CHARACTERS)
     # Row 0 is padding, which the bilm-tf format does not store.
     if characters is not None and (characters.shape or (0,))[0] > 0:
@@ -129,7 +129,9 @@ def _config(place: Place, arrays: Mapping[str, StoredArray]) -> ElmoConfig:
     def shape(name: str, rank: int) -> tuple[int, ...]:
         found = arrays[name].shape if name in arrays else None
         if found is None or len(found) != rank:
-            raise InputError(f"{place.path}: is no ELMo: no variable {name} with {rank} dimensions")
+            raise InputError(
+                f"{place.path}: is not ELMo: no variable {name} with {rank} dimensions"
+            )
         return found
 
     filters: list[list[int]] = []

@@ -164,7 +164,9 @@ def _encoders_in(saved: Mapping[str, Any]) -> list[Any]:
 def _our_arrays(source: str, config: ElmoConfig, stored: StoredArrays) -> dict[str, StoredArray]:
     shapes = bilm_tf.our_shapes(config)
     if shapes is None:
-        raise InputError(f"{source}: is of a model that reads dictionaries, which is not read")
+        raise InputError(
+            f"{source}: has a model with dictionary input, which this format does not support"
+        )
     scope = _scope(source, stored)
     theirs = _numbered(scope, shapes)
     came = {

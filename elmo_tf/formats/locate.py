@@ -151,7 +151,7 @@ def _fetched(path: str, files_fetched: list[str]) -> Place:
     if archive is not None:
         return ArchivedFiles(archive)
     raise InputError(
-        f"{path}: is no zip or tar; for a pair give both addresses, with a comma between them"
+        f"{path}: is not a zip or tar; for a pair give both URLs, separated by a comma"
     )
 
 

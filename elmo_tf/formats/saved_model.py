@@ -42,7 +42,9 @@ class SavedModel:
         config = read_options(place, root + _OPTIONS)
         has_words = place.has(root + _VOCABULARY)
         if config.input.needs_vocabulary and not has_words:
-            raise InputError(f"{place.path}: has no {_VOCABULARY}, and with it no words to look up")
+            raise InputError(
+                f"{place.path}: has no {_VOCABULARY}, which a model with word input needs"
+            )
         text = text_settings.read(place, f"{root}{EXTRA_DIRECTORY}/{text_settings.TEXT_FILE}")
         prefix = f"{root}{_VARIABLES}"
         source = place.shown(prefix)
@@ -71,8 +73,8 @@ def _notes(place: Place, has_state: bool) -> tuple[str, ...]:
     if not has_state:
         return ()
     return (
-        f"{place.path}: starts sentences from a state of its own; read as a model it starts from "
-        "zeros",
+        f"{place.path}: has a stored initial state, which is ignored: the loaded model "
+        "starts from zeros",
     )
 
 

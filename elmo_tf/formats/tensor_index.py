@@ -56,12 +56,12 @@ def read_index(path: str | os.PathLike) -> dict[str, TensorEntry]:
     try:
         return _entries(content)
     except (IndexError, struct.error) as error:
-        raise ValueError("its index is cut off or changed") from error
+        raise ValueError("its index is truncated or changed") from error
 
 
 def _entries(content: memoryview) -> dict[str, TensorEntry]:
     if len(content) < _FOOTER or content[-8:] != _MAGIC:
-        raise ValueError("its index is no table, or was cut off")
+        raise ValueError("its index is not a table, or is truncated")
     _, _, start = _place(content[-_FOOTER:], 0)
     offset, size, _ = _place(content[-_FOOTER:], start)
     found: dict[str, TensorEntry] = {}
@@ -89,21 +89,21 @@ def _place(content: memoryview, start: int) -> tuple[int, int, int]:
 
 def _block(content: memoryview, offset: int, size: int) -> Iterator[tuple[bytes, memoryview]]:
     if offset + size + _TRAILER > len(content):
-        raise ValueError("its index is cut off")
+        raise ValueError("its index is truncated")
     if content[offset + size]:
-        raise ValueError("its index is compressed, which TensorFlow's are not")
+        raise ValueError("its index is compressed, unlike TensorFlow's")
     block = content[offset : offset + size]
     (num_restarts,) = struct.unpack("<I", block[-4:])
     end = len(block) - 4 * (num_restarts + 1)
     if end < 0:
-        raise ValueError("its index is cut off or changed")
+        raise ValueError("its index is truncated or changed")
     start, key = 0, b""
     while start < end:
         shared, start = _varint(block, start)
         rest, start = _varint(block, start)
         length, start = _varint(block, start)
         if shared > len(key) or start + rest + length > end:
-            raise ValueError("its index is cut off or changed")
+            raise ValueError("its index is truncated or changed")
         key = key[:shared] + bytes(block[start : start + rest])
         yield key, block[start + rest : start + rest + length]
         start += rest + length
@@ -118,7 +118,7 @@ def _entry(name: str, message: memoryview) -> TensorEntry:
         elif number == 2 and isinstance(value, memoryview):
             shape = _shape(value)
     if kind not in _TYPES:
-        raise ValueError(f"{name[:100]!r} has the type {kind}, which is none of TensorFlow's")
+        raise ValueError(f"{name[:100]!r} has the type {kind}, which is not a TensorFlow type")
     if len(shape) > _MOST_DIMENSIONS or any(each < 0 for each in shape):
         raise ValueError(f"{name[:100]!r} has the impossible shape {str(list(shape))[:100]}")
     if math.prod(each or 1 for each in shape) > _LARGEST_SIZE:
@@ -133,7 +133,7 @@ def _shape(message: memoryview) -> tuple[int, ...]:
             sizes = [size for field, size in _fields(value) if field == 1]
             size = sizes[-1] if sizes else 0
             if not isinstance(size, int):
-                raise ValueError("its index is cut off or changed")
+                raise ValueError("its index is truncated or changed")
             dimensions.append(size - (1 << 64) if size >> 63 else size)
         elif number == 3 and value:
             raise ValueError("an array of its index has an unknown shape")
@@ -155,9 +155,9 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
-            raise ValueError("its index is cut off or changed")
+            raise ValueError("its index is truncated or changed")
         if start + length > len(message):
-            raise ValueError("its index is cut off or changed")
+            raise ValueError("its index is truncated or changed")
         yield number, message[start : start + length]
         start += length
 
@@ -171,4 +171,4 @@ def _varint(content: memoryview, start: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value & ((1 << 64) - 1), start
-    raise ValueError("its index is cut off or changed")
+    raise ValueError("its index is truncated or changed")

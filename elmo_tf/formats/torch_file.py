@@ -141,7 +141,7 @@ Opened = tuple[dict[str, _Tensor], _Storages]
 def _open_legacy(file: IO[bytes], source: str) -> Iterator[Opened]:
     magic, protocol, _ = (_load(file, source) for _ in range(3))
     if magic != _MAGIC or protocol != _PROTOCOL:
-        raise InputError(f"{source}: is no file of torch.save")
+        raise InputError(f"{source}: is not a torch.save file")
     tensors = _state_dict(_load(file, source), source)
     keys = _load(file, source)
     used = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
@@ -166,7 +166,7 @@ def _open_zip(file: IO[bytes], source: str) -> Iterator[Opened]:
         with zipfile.ZipFile(file) as archive:
             pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
             if len(pickles) != 1 or archive.getinfo(pickles[0]).file_size > _LARGEST_PICKLE:
-                raise InputError(f"{source}: is a zip, but no file of torch.save")
+                raise InputError(f"{source}: is a zip but not a torch.save file")
             tensors = _state_dict(_load(io.BytesIO(archive.read(pickles[0])), source), source)
             folder = f"{pickles[0].removesuffix('data.pkl')}data/"
             offsets = {}
@@ -213,7 +213,7 @@ class _Unpickler(pickle.Unpickler):
             is_right = False
         # Views of storages (a sixth entry in the older form) were removed before PyTorch 1.0.
         if not is_right or (len(reference) > 5 and reference[5] is not None):
-            raise InputError(f"{self._source}: refused: refers to something that is no storage")
+            raise InputError(f"{self._source}: refused: refers to an object that is not a storage")
         return _Storage(key, dtype, count)
 
 
@@ -222,7 +222,7 @@ def _rebuild_tensor(
 ) -> _Tensor:
     numbers = (offset, *shape, *strides)
     if not isinstance(storage, _Storage) or not all(type(number) is int for number in numbers):
-        raise ValueError("a tensor of something else than a storage")
+        raise ValueError("a tensor of an object that is not a storage")
     if len(shape) != len(strides):
         raise ValueError("a tensor without a stride for each dimension")
     return _Tensor(storage, offset, tuple(shape), tuple(strides))
@@ -250,5 +250,5 @@ def _state_dict(value: Any, source: str) -> dict[str, _Tensor]:
         isinstance(name, str) and isinstance(tensor, _Tensor) for name, tensor in value.items()
     )
     if not is_right:
-        raise InputError(f"{source}: holds something else than tensors by name")
+        raise InputError(f"{source}: does not contain tensors by name")
     return dict(value)

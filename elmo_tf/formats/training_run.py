@@ -36,7 +36,7 @@ class TrainingRun:
         words_file = place.shown(VOCABULARY_FILE) if place.has(VOCABULARY_FILE) else None
         if config.input.needs_vocabulary and words_file is None:
             raise InputError(
-                f"{directory}: has no {VOCABULARY_FILE}, and with it no words to look up"
+                f"{directory}: has no {VOCABULARY_FILE}, which a model with word input needs"
             )
         newest = _from_newest(directory, lambda reader: reader, is_quiet=True)
 

@@ -48,8 +48,8 @@ def open_vocabulary(
         if config.input.needs_vocabulary:
             what = "which is not there" if not found else f"and there are {len(found)}"
             raise InputError(
-                f"{place.path}: the options have no char_cnn, so words are looked up in the table "
-                f"of a vocabulary, {what}; {how_to_give}"
+                f"{place.path}: the options have no char_cnn, so the model needs a "
+                f"vocabulary, {what}; {how_to_give}"
             )
         yield VocabularyFile(None, None)
         return

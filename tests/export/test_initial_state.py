@@ -123,7 +123,7 @@ def test_read_as_a_model_it_starts_from_zeros_and_says_so(path, encoder, caplog)
     assert difference(again(TEXT), encoder(TEXT)) == 0.0
     said = [record.getMessage() for record in caplog.records if record.name.startswith("elmo_tf")]
     assert said == [
-        f"{path}: starts sentences from a state of its own; read as a model it starts from zeros"
+        f"{path}: has a stored initial state, which is ignored: the loaded model starts from zeros"
     ]
 
 

@@ -122,7 +122,7 @@ def test_without_a_vocabulary(copy, folder, tmp_path):
         load_language_model(copy)
     words = shutil.copytree(folder / "word_shared_softmax/checkpoint_dir", tmp_path / "words")
     (words / "vocab.txt").unlink()
-    assert "no char_cnn, so words are looked up in the table of a vocabulary" in error_of(words)
+    assert "no char_cnn, so the model needs a vocabulary" in error_of(words)
 
 
 def test_options_that_do_not_fit(copy):

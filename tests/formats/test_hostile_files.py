@@ -117,8 +117,8 @@ HUGE = entry(shape=[1 << 40], size=1 << 42)
         (index({"lm/char_embed": entry(kind=7)}), "not floating point: lm/char_embed is object"),
         (index({"lm/char_embed": entry(offset=1 << 62)}), "does not fit its options: missing: "),
         (index({"lm/x": entry()}, num_shards=1 << 30), "does not fit its options: missing: "),
-        (index({"global_step": entry()}), "is no checkpoint of bilm-tf: its variables, global_ste"),
-        (index({}), "is no checkpoint of bilm-tf: its variables, none, don't begin with lm/"),
+        (index({"global_step": entry()}), "is not a bilm-tf checkpoint: its variables, global_ste"),
+        (index({}), "is not a bilm-tf checkpoint: its variables, none, do not start with lm/"),
     ],
     ids=range(8),
 )

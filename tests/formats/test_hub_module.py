@@ -147,7 +147,7 @@ def test_a_module_that_is_no_elmo(copy):
         tensors=[variable],
     )
     assert error_of(copy) == (
-        f"{copy}: is a module of TensorFlow Hub, but no ELMo: it has variables module/embeddings"
+        f"{copy}: is a TensorFlow Hub module but not ELMo: it has variables module/embeddings"
     )
 
 

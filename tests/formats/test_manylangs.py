@@ -189,7 +189,7 @@ def test_what_the_model_is_not_good_for(folder, tmp_path, capsys):
         load_language_model(model)
     assert export_weights.main([f"--model={model}", f"--output_dir={tmp_path}/pair"]) == 1
     assert capsys.readouterr().err.startswith(
-        "elmo-export-weights: bilm-tf format has no place for this model: "
+        "elmo-export-weights: the bilm-tf format cannot store this model: "
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -59,7 +59,7 @@ def test_an_archive_and_a_pair_by_address(served, fixtures_dir):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("{}/README.md", "{}/README.md: is no zip or tar; for a pair give both addresses"),
+        ("{}/README.md", "{}/README.md: is not a zip or tar; for a pair give both URLs"),
         ("{}/none.zip", "{}/none.zip: can't be fetched: File not found; fetch it elsewhere"),
         ("https:/host/a.zip", "https:/host/a.zip: there is no such file or directory"),
         ("hf://owner", "hf://owner: must be hf://OWNER/NAME or hf://OWNER/NAME@REVISION"),

@@ -56,12 +56,12 @@ def test_every_name_type_and_shape(tmp_path):
         (entry(shape=[1 << 40, 1 << 40]), "'x' has the impossible shape [1099511627776, 10995"),
         (entry(shape=[1] * 300), "'x' has the impossible shape [1, 1, 1, "),
         (entry(has_unknown_rank=True), "an array of its index has an unknown shape"),
-        (entry(kind=0), "'x' has the type 0, which is none of TensorFlow's"),
-        (entry(kind=99), "'x' has the type 99, which is none of TensorFlow's"),
-        (entry(kind=101), "'x' has the type 101, which is none of TensorFlow's"),
-        (b"\xff" * 20, "its index is cut off or changed"),
-        (b"\x07", "its index is cut off or changed"),
-        (b"\x12\x7f", "its index is cut off or changed"),
+        (entry(kind=0), "'x' has the type 0, which is not a TensorFlow type"),
+        (entry(kind=99), "'x' has the type 99, which is not a TensorFlow type"),
+        (entry(kind=101), "'x' has the type 101, which is not a TensorFlow type"),
+        (b"\xff" * 20, "its index is truncated or changed"),
+        (b"\x07", "its index is truncated or changed"),
+        (b"\x12\x7f", "its index is truncated or changed"),
     ],
 )
 def test_what_would_end_the_process(tmp_path, content, message):
@@ -71,7 +71,7 @@ def test_what_would_end_the_process(tmp_path, content, message):
 
 def test_a_compressed_index(tmp_path):
     prefix = write(tmp_path, index({"x": entry()}, compression=1))
-    assert error_of(prefix) == "its index is compressed, which TensorFlow's are not"
+    assert error_of(prefix) == "its index is compressed, unlike TensorFlow's"
 
 
 def test_every_change_of_an_index_is_one_of_three(tmp_path):

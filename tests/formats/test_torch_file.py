@@ -127,14 +127,14 @@ def test_code_is_refused_and_never_run(tmp_path, monkeypatch, is_zip, function, 
 )
 def test_other_references_are_refused(tmp_path, reference):
     path = write(tmp_path / "file.pkl", {"a": Reference(reference)})
-    assert error_of(path) == "refused: refers to something that is no storage"
+    assert error_of(path) == "refused: refers to an object that is not a storage"
 
 
 @pytest.mark.parametrize("value", [[], 5, {"a": 1}, {1: 2}, "text"])
 def test_what_is_no_state_dict(tmp_path, value):
     for is_zip in (False, True):
         path = write(tmp_path / "file.pkl", value, is_zip=is_zip)
-        assert error_of(path) == "holds something else than tensors by name"
+        assert error_of(path) == "does not contain tensors by name"
         path.unlink()
 
 

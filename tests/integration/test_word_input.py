@@ -267,9 +267,9 @@ def test_flags():
         config = config_of("--size=tiny", "--word_input", *flags)
         assert config == ElmoConfig(WordInputConfig(share_softmax=share), tiny_size.lstm)
     assert config_of("--word_input").lstm == ElmoConfig.from_size("original").lstm
-    with pytest.raises(UsageError, match="--share_embedding_softmax: is for --word_input"):
+    with pytest.raises(UsageError, match="--share_embedding_softmax: needs --word_input"):
         config_of("--size=tiny", "--share_embedding_softmax")
-    with pytest.raises(UsageError, match="--word_input: goes with --size; an --options_file says"):
+    with pytest.raises(UsageError, match="--word_input: use it with --size; an --options_file"):
         config_of("--word_input", "--options_file=x")
 
 
