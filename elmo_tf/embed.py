@@ -32,7 +32,7 @@ from absl import flags
 from tqdm import tqdm
 
 from elmo_tf.cli import command_line, text_flags
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf.errors import InputError, UsageError, counted
 from elmo_tf.text import batches
 from elmo_tf.vectors import choices
 
@@ -132,7 +132,8 @@ def _run(options: flags.FlagValues) -> None:
     shape = ", ".join("tokens" if size is None else str(size) for size in summary.shape)
     speed = (summary.num_tokens - summary.tokens_before) / summary.seconds
     print(
-        f"{summary.num_lines:,} lines, {summary.num_tokens:,} tokens; {speed:,.0f} tokens/s; "
+        f"{counted(summary.num_lines, 'line')}, {counted(summary.num_tokens, 'token')}; "
+        f"{speed:,.0f} tokens/s; "
         f"wrote [{shape}] {options.dtype} for each line to {options.output_file!r}"
         + ("" if summary.is_indexed else ", without sentence_to_index, which would exceed 2 GiB")
     )
@@ -186,7 +187,7 @@ class _Display:
             if self._bar is not None:
                 self._bar.initial = offset  # estimate the remaining time from this run only
         speed = (num_tokens - self._begin[1]) / max(now - self._begin[0], 1e-9)
-        figures = f"{num_lines:,} lines, {speed:,.0f} tokens/s"
+        figures = f"{counted(num_lines, 'line')}, {speed:,.0f} tokens/s"
         if self._bar is not None:
             self._bar.set_postfix_str(figures, refresh=False)
             self._bar.update(offset - self._bar.n)

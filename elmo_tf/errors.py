@@ -90,6 +90,11 @@ def listed(
     return separator.join([*items[:shown], *rest])
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with a regular noun in singular or plural: "1 line", "2,500 lines"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def gigabytes(num_bytes: int) -> str:
     """A size as text, such as "0.4 GB"; scientific notation keeps absurd sizes short."""
     size = num_bytes / 1e9

@@ -36,7 +36,7 @@ from absl import flags
 from tqdm import tqdm
 
 from elmo_tf.cli import command_line, text_flags
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf.errors import InputError, UsageError, counted
 from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens
 
@@ -110,7 +110,10 @@ def _run(options: flags.FlagValues) -> None:
             num_tokens += len(scores.tokens)
             bar.update(ends.popleft() - bar.n)
     if options.output_file:
-        print(f"scored {num_tokens:,} tokens on {num_lines:,} lines; wrote {options.output_file!r}")
+        print(
+            f"scored {counted(num_tokens, 'token')} on {counted(num_lines, 'line')}; "
+            f"wrote {options.output_file!r}"
+        )
 
 
 def _find_input(pattern: str) -> str:

@@ -28,7 +28,7 @@ from elmo_tf.cli import command_line, tensorflow_start, train_flags
 from elmo_tf.cli.signals import StoppedBySignal
 from elmo_tf.config.model import ElmoConfig
 from elmo_tf.config.training import TrainingConfig
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf.errors import InputError, UsageError, counted
 from elmo_tf.storage.lock import run_lock
 from elmo_tf.text import lines
 from elmo_tf.training.cluster import read_cluster
@@ -184,7 +184,7 @@ def _open_run(request: "Request", export_dir: str | None, distribution: "Distrib
             model_config = weights.config
             settings = _with_text_settings(request.settings, weights.model)
             request = request._replace(settings=settings)
-    print(f"counting the tokens of {len(request.text_files):,} file(s)", flush=True)
+    print(f"counting the tokens of {counted(len(request.text_files), 'file')}", flush=True)
     run = run_directory.begin_run(
         request, model_config or ElmoConfig.from_size(train_flags.DEFAULT_SIZE)
     )
@@ -221,10 +221,10 @@ def _describe(run: "Run", trainer: "Trainer", distribution: "Distribution") -> s
         size = f"{training.accumulation_steps} x {size}"
     known = "" if run.coverage is None else f", which has {run.coverage:.2%} of the text's"
     return (
-        f"{text['num_tokens']:,} tokens in {text['num_sentences']:,} sentences "
+        f"{counted(text['num_tokens'], 'token')} in {counted(text['num_sentences'], 'sentence')} "
         f"(a boundary each counted), vocabulary of {len(run.vocabulary):,} words{known}\n"
         f"{trainer.num_parameters:,} parameters, {softmax}, {distribution}\n"
-        f"{run.num_steps:,} steps of {size} tokens, "
+        f"{counted(run.num_steps, 'step')} of {size} tokens, "
         f"{run.steps_per_epoch:,} an epoch; {begin}"
     )
 
@@ -249,7 +249,7 @@ def _summary(run: "Run", num_steps: int, seconds: float, best: Mapping[str, Any]
     from elmo_tf.training.heldout import BEST
     from elmo_tf.training.progress import show_duration
 
-    steps = f"{num_steps:,} steps in {show_duration(seconds)}"
+    steps = f"{counted(num_steps, 'step')} in {show_duration(seconds)}"
     if best is None:
         return f"{steps}; the model is in {run.directory}"
     return (

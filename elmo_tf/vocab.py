@@ -17,7 +17,7 @@ from absl import flags
 from tqdm import tqdm
 
 from elmo_tf.cli import command_line, tensorflow_start, text_flags
-from elmo_tf.errors import InputError, UsageError
+from elmo_tf.errors import InputError, UsageError, counted
 from elmo_tf.storage import files
 from elmo_tf.text import lines, tokens, vocabulary
 
@@ -70,10 +70,11 @@ def _run(options: flags.FlagValues) -> None:
         raise InputError(f"--input_files: no tokens in {options.input_files}")
     words = vocabulary.choose_words(text.counts, options.min_count, options.max_size)
     words.write(options.output_file)
+    num_kept = len(words) - len(vocabulary.SPECIAL_TOKENS)
     print(
-        f"{text.num_tokens:,} tokens in {text.num_sentences:,} sentences, "
-        f"{len(text.counts):,} distinct; kept {len(words) - len(vocabulary.SPECIAL_TOKENS):,} "
-        f"words, {text.coverage(words):.2%} of the tokens; "
+        f"{counted(text.num_tokens, 'token')} in {counted(text.num_sentences, 'sentence')}, "
+        f"{len(text.counts):,} distinct; "
+        f"kept {counted(num_kept, 'word')}, {text.coverage(words):.2%} of the tokens; "
         f"wrote {len(words):,} lines to {options.output_file!r}"
     )
 

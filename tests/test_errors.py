@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 
 from elmo_tf import errors
-from elmo_tf.errors import InputError, OutOfMemoryError, listed, printable, shortened
+from elmo_tf.errors import InputError, OutOfMemoryError, counted, listed, printable, shortened
 
 
 def test_all_that_fits_is_listed():
     assert listed([]) == ""
     assert listed(["a", "b"]) == "a; b"
     assert listed(iter("abc"), ", ") == "a, b, c"
+
+
+def test_one_is_singular():
+    shown = [counted(number, "line") for number in (0, 1, 2, 1500)]
+    assert shown == ["0 lines", "1 line", "2 lines", "1,500 lines"]
 
 
 def test_what_does_not_fit_is_counted():

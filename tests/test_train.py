@@ -61,7 +61,7 @@ def test_a_whole_run(folder, capfd):
     assert errors == ""
     lines = output.splitlines()
     steps = 2 * (tiny.NUM_TOKENS // 12)
-    assert lines[0] == "counting the tokens of 2 file(s)"
+    assert lines[0] == "counting the tokens of 2 files"
     assert lines[1].startswith(f"{tiny.NUM_TOKENS} tokens in {tiny.NUM_SENTENCES} sentences")
     assert "softmax sampled with 5 words" in lines[2]
     assert lines[3].startswith(f"{steps} steps of 3 x 4 tokens, {steps // 2} an epoch; ")
@@ -340,7 +340,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, project_dir, unbroke
         "the same command resumes from there\n"
     )
     assert (process.returncode, os.path.exists(f"run/ckpt-{step}.index")) == (143, True)
-    assert output.splitlines()[0] == "counting the tokens of 2 file(s)"
+    assert output.splitlines()[0] == "counting the tokens of 2 files"
     capfd.readouterr()
     assert begin(*LONG) == 0
     assert f"starting from step {step}" in capfd.readouterr().out

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.config import checks
-from elmo_tf.errors import InputError
+from elmo_tf.errors import InputError, counted
 from elmo_tf.text import lines
 
 Tokenizer = Callable[[Sequence[bytes]], list[list[bytes]]]
@@ -227,4 +227,6 @@ def _begins_a_line(path: str, offset: int) -> bool:
 
 
 def _list_shortly(files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other file(s)"
+    return (
+        files[0] if len(files) == 1 else f"{files[0]} and {counted(len(files) - 1, 'other file')}"
+    )
