@@ -72,6 +72,7 @@ def test_every_configuration_as_bilm_tf_computed_it(fixtures_dir, folder, name):
             np.testing.assert_allclose(file[index[line]][...], right, atol=TOLERANCE)
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_stateful_as_bilm_tf_dumped_it(fixtures_dir, folder, number):
     fixture = fixtures_dir / "bilm_tf"

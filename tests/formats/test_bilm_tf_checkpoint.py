@@ -59,6 +59,7 @@ def test_vectors(folder, name):
     assert difference < peers.TOLERANCE
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_heldout_perplexity(folder, name, batch_size):
     """At batch size 2 bilm-tf drops a stream's last window, so we compare over its windows."""

@@ -149,12 +149,11 @@ def test_windows_that_are_accumulated_are_one_larger_window(folder):
 
 
 def test_a_shared_step_is_the_trainers_own(folder, monkeypatch):
-    """What other tests of this module rely on, with all kinds of variables of an optimizer."""
-    settings = {**ADAPTED, **ACCUMULATED, "warmup_steps": 3, "max_steps": 3}
-    losses, final = train(folder, "shared", **settings)
+    """What other tests of this module rely on."""
+    losses, final = train(folder, "shared", max_steps=3)
     monkeypatch.setattr(OneDevice, "make_step", TrainStep)
     tf.config.run_functions_eagerly(False)
-    own, expected = train(folder, "own", **settings)
+    own, expected = train(folder, "own", max_steps=3)
     assert losses == own
     assert_equal(final, expected)
 

@@ -14,6 +14,8 @@ from elmo_tf.vectors import embed_file as embed_file_module
 from elmo_tf.vectors.embed_file import embed_file
 from tests import models
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 P = models.small_config().lstm.projection_dim
 LINES = [
     *(b" ".join([b"w%d" % (n * n % 11)] * (n % 7)) for n in range(60)),
