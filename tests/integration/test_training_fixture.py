@@ -21,6 +21,8 @@ from elmo_tf.training.optimizers import make_optimizer, named_slots
 from elmo_tf.training.step import TrainStep
 from tests.hdf5_arrays import read_arrays
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 NUM_STEPS = 26
 SETTINGS = TrainingConfig(
     batch_size=3,

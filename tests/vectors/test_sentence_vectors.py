@@ -7,6 +7,8 @@ from elmo_tf.vectors.sentence_vectors import SentenceVectors
 from tests import models
 from tests.vectors.sentences import NUM_LAYERS, SENTENCES, P, expected
 
+pytestmark = pytest.mark.traced  # many small batches through one model
+
 
 @pytest.fixture(scope="module")
 def encoder(small_encoder):
