@@ -116,7 +116,6 @@ class ExportedElmo(tf.Module):
         self.tokens = self._functions.token_dict
         setattr(self, self._functions.ids_name, self._functions.ids)
         self.token_ids = encoder.token_input  # with word input it owns the lookup table
-        self.__call__.get_concrete_function()
 
     # Without an input signature a loaded function would be traced again for each new list and
     # shape. `training` must be a tensor, because a signature allows no Python arguments.

@@ -25,8 +25,9 @@ class SharedStep:
     def __init__(self, model, optimizer, *settings: Any) -> None:
         optimizer.build(model.language_model_variables)
         self._variables = _variables(model, optimizer)
-        configuration = optimizer.get_config() | {"learning_rate": 0.0}  # it is a variable
-        sizes = [(variable.path, *variable.shape) for variable in self._variables]
+        # The learning rate is a variable, and Keras gives each optimizer another name.
+        configuration = optimizer.get_config() | {"learning_rate": 0.0, "name": None}
+        sizes = [(variable.name, *variable.shape) for variable in self._variables]
         *numbers, loss_scale, accumulation_steps = settings
         key = json.dumps(
             [
@@ -83,7 +84,7 @@ def _make_step(model, optimizer, settings) -> tuple[TrainStep, list]:
     scale = None if loss_scale is None else LossScale(other_optimizer)
     step = TrainStep(other, other_optimizer, *numbers, scale, accumulation_steps)
     variables, others = _variables(model, optimizer), _variables(other, other_optimizer)
-    assert [each.path for each in others] == [each.path for each in variables]
+    assert [each.name for each in others] == [each.name for each in variables]
     return step, others
 
 
