@@ -9,11 +9,15 @@ WORKERS ?= --numprocesses=2 --dist=loadfile
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test quick test-slow lint format docs dist test-wheel bench clean
+.PHONY: demo demo-train test quick test-slow lint format docs dist test-wheel bench clean
 
-# Train a small model on real text, export it, look at what it learnt (five to twelve minutes).
+# What the included model knows about three ambiguous words (half a minute).
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
+
+# Train a small model on real text, export it, look at what it learnt (five to twelve minutes).
+demo-train: $(INSTALLED)
+	$(BIN)/python examples/train_demo.py
 
 # What must hold at every commit.
 test: lint
@@ -56,7 +60,7 @@ bench: $(INSTALLED)
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:
-	rm -rf $(VENV) benchmarks/.venv build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache demo_output
+	rm -rf $(VENV) benchmarks/.venv build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache demo_output demo_train_output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp makes a second run quick; it is out of date when what has to be installed changed.
