@@ -22,7 +22,7 @@ from elmo_tf.cli import command_line
 from elmo_tf.errors import InputError
 from elmo_tf.formats.text_settings import TEXT_FILE, TextSettings
 from elmo_tf.storage import directories, files
-from export import export_weights
+from examples import shell
 from pretrained.build_text import TEXT_DESCRIPTION
 
 PACKAGE = Path(__file__).resolve().parent.parent / "elmo_tf"
@@ -46,17 +46,12 @@ def _run(options: flags.FlagValues) -> None:
     entry = find_entry(catalog, options.name)
     description = files.read_json(str(Path(options.text_dir) / TEXT_DESCRIPTION))
     output = PACKAGE / "pretrained" / options.name
-    status = export_weights.main(
+    shell.run_python(
         [
-            f"--model={options.model}",
-            f"--output_dir={output}",
-            "--softmax",
-            "--dtype=float16",
-            "--overwrite",
+            *("-m", "export.export_weights", f"--model={options.model}", f"--output_dir={output}"),
+            *("--softmax", "--dtype=float16", "--overwrite"),
         ]
     )
-    if status:
-        raise InputError(f"--model: {options.model} was not written")
     TextSettings(description["tokenizer"], "none").write(str(output / TEXT_FILE))
     entry["sha256"] = digests(output)
     entry["size"] = directories.size_in_words(str(output))
