@@ -23,7 +23,7 @@ demo-train: $(INSTALLED)
 test: lint
 	$(BIN)/python -m pytest -m "not slow" $(WORKERS)
 
-# The rooms that need no TensorFlow, and the layers: for while you work. Under 90 seconds.
+# The rooms that need no TensorFlow, and the layers: for while you work. About two minutes.
 QUICK := $(addprefix tests/,test_architecture.py test_names.py test_errors.py config storage text formats layers)
 quick: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not slow" $(WORKERS) $(QUICK)

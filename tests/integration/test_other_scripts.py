@@ -46,6 +46,7 @@ def command(main, *arguments):
     assert main([*map(str, arguments)]) == 0
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize(
     ("tokenizer", "separator"),
     [("unicode_script", ""), pytest.param("whitespace", " ", marks=pytest.mark.slow)],

@@ -14,6 +14,8 @@ from elmo_tf.training.step import TrainStep
 from tests.training.test_step import BATCH, NEGATIVES, SIZE, STEPS, make_batch
 from tests.training.tiny import CONFIG
 
+pytestmark = pytest.mark.traced  # many steps of one model
+
 
 @pytest.fixture
 def optimizer():
