@@ -25,8 +25,9 @@ test: lint
 
 # The rooms that need no TensorFlow, and the layers: for while you work. About two minutes.
 QUICK := $(addprefix tests/,test_architecture.py test_names.py test_errors.py config storage text formats layers)
+NOT_QUICK := $(addprefix --ignore=tests/formats/,test_manylangs.py test_bilm_tf_checkpoint.py)
 quick: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not slow" $(WORKERS) $(QUICK)
+	$(BIN)/python -m pytest -m "not slow" $(WORKERS) $(QUICK) $(NOT_QUICK)
 
 # The checks that take long: real text, many kills, large vocabularies.
 test-slow: $(INSTALLED)
