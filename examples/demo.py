@@ -105,7 +105,7 @@ def embed(output: str, model: str, found: Sequence[Occurrence]) -> np.ndarray:
         Path(temporary).write_text(lines, encoding="utf-8")
     shell.run_python(
         [
-            *("-m", "elmo_tf.embed", f"--model={model}", "--tokenizer=whitespace"),
+            *("-m", "elmo_tf.embed", f"--model={model}"),
             *(f"--input_file={text}", f"--output_file={vectors}", "--layers=top", "--overwrite"),
         ]
     )
